@@ -23,6 +23,10 @@ class ByLastHash:
         """Tokens that one hash covers."""
         raise NotImplementedError
 
+    def has_ends(self: Any) -> bool:
+        """Whether blocks are known by the ends of prompts, too: where several hashes cover one."""
+        return bool(self.sem.prompt_ends_cached and self.span_unit > self.covered())
+
     def chain_of(self: Any, t: Table, i: int) -> int:
         """The number of the chain of the first i + 1 blocks of a table."""
         if not self.several:

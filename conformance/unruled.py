@@ -6,6 +6,7 @@ from collections.abc import Collection
 from math import lcm
 from typing import Any
 
+from nullblock.conformance.encoder_format import Item
 from nullblock.spec import facts
 from nullblock.spec.fields import RUNNING
 from nullblock.spec.machine.output import SchedulerOutput
@@ -59,6 +60,18 @@ def follows_many_items(semantics: Semantics) -> bool:
     where that may be the order in which vLLM lets go of them.
     """
     return not (semantics.inputs_taken_back or semantics.items_held_by_place)
+
+
+def odd_inputs_before(items: Collection[Item], caches: bool) -> str | None:
+    """What vllm-0.32.0 is not followed with of a request's inputs in an encoder-decoder model,
+    which are whole and stand at the beginning; None: nothing. Of several with prefix caching it is
+    to be known which of them tell blocks apart.
+    """
+    if any(item.offset or not item.length or item.is_embed is not None for item in items):
+        return "an encoder-decoder model's input that is not whole, or not at the beginning,"
+    if caches and len(items) > 1:
+        return "several inputs of an encoder-decoder model, with prefix caching,"
+    return None
 
 
 def holders(s: Any) -> set[Any]:

@@ -1,16 +1,16 @@
 """The reference engine as the driver sees it: a scheduler of vLLM's shape."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
 from nullblock.conformance.adapters.shape import REFERENCE
 from nullblock.conformance.adapters.shaped import Shaped
-from nullblock.conformance.encoder_format import Item
 from nullblock.conformance.engine import ALL_FEATURES, Engine, Feature, Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.lines.extent import check_followed, extent
 from nullblock.conformance.scenario_format import Config
+from nullblock.conformance.unruled import odd_inputs_before
 from nullblock.reference.errors import UnsupportedFeature
 from nullblock.reference.sched.async_scheduler import AsyncScheduler
 from nullblock.reference.sched.scheduler import Scheduler
@@ -24,19 +24,6 @@ def _check_order(whose: str, places: Iterable[Any]) -> None:
     if any(after.offset < before.offset + before.length for before, after in pairwise(places)):
         what = f"{whose} whose encoder inputs overlap, or are not in order, is out of scope"
         raise OutOfScope(what, "vLLM 0.22.1 takes it")
-
-
-def _check_inputs(items: Collection[Item], caches: bool) -> None:
-    """Raise OutOfScope for what no encoder-decoder model has for inputs, which are whole and stand
-    at the beginning; and for several of them where prefixes are cached.
-    """
-    if any(item.offset or not item.length or item.is_embed is not None for item in items):
-        what = "an encoder-decoder model's input that is not whole, or not at the beginning,"
-    elif caches and len(items) > 1:
-        what = "several inputs of an encoder-decoder model, with prefix caching,"
-    else:
-        return
-    raise OutOfScope(f"{what} is out of scope", "vLLM 0.22.1 takes it")
 
 
 def create(config: Config, semantics: Semantics) -> Engine:
@@ -77,8 +64,9 @@ class Reference(Shaped):
         of two sizes, which end a request, and out of order, which are looked for by halves; and
         for those that no encoder-decoder model has.
         """
-        if self.reads_before:
-            _check_inputs(request.mm_features, self.caches)
+        odd = odd_inputs_before(request.mm_features, self.caches) if self.reads_before else None
+        if odd is not None:
+            raise OutOfScope(f"{odd} is out of scope", "vLLM 0.22.1 takes it")
         items = request.mm_features if self.looks_for_items else ()
         for item in items:
             size = item.length if item.is_embed is None else sum(item.is_embed)

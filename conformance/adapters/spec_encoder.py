@@ -7,7 +7,11 @@ from nullblock.conformance.encoder_format import MOST_ITEMS, Item
 from nullblock.conformance.engine import Fields, NewRequest
 from nullblock.conformance.errors import OutOfScope
 from nullblock.conformance.scenario_format import Config
-from nullblock.conformance.unruled import follows_many_items, follows_odd_items
+from nullblock.conformance.unruled import (
+    follows_many_items,
+    follows_odd_items,
+    odd_inputs_before,
+)
 from nullblock.spec import facts
 from nullblock.spec.encoder import is_in_cache
 from nullblock.spec.machine.output import SchedulerOutput
@@ -52,10 +56,10 @@ class Items:
         """
         self._check_many(len(request.mm_features), "a request")
         if self.is_encoder_decoder:
-            several = self.caches and len(request.mm_features) > 1
-            if several and self.semantics.items_held_by_place:
-                # All stand at the beginning: it is to be known which of them tell blocks apart.
-                raise refused("several inputs of an encoder-decoder model, with prefix caching,")
+            later, told = self.semantics.items_held_by_place, request.mm_features
+            odd = odd_inputs_before(told, self.caches) if later else None
+            if odd is not None:
+                raise refused(odd)
             return tuple(map(self._before_prompt, request.mm_features))
         end, found = 0, []
         for item in request.mm_features:

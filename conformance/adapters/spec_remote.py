@@ -57,11 +57,6 @@ def is_known(s: Any, r: str) -> bool:
     return bool(live(s, r)) or s.stage[r] == KEPT
 
 
-def asks_again(s: Any, r: str) -> bool:
-    """Whether r is asked for: it waits, should it have ended."""
-    return bool(is_waiting(s, r))
-
-
 @dataclass(slots=True)
 class RemoteKV:
     """Plays the connector of a scenario."""
@@ -100,7 +95,7 @@ class RemoteKV:
         """What the remote side holds becomes known, or that it does not know yet."""
         self.matched |= matched
         for r in matched:
-            if r in s.k.requests and (live(s, r) or asks_again(s, r)):
+            if r in s.k.requests and (live(s, r) or is_waiting(s, r)):
                 self.tell(s, r)
 
     def tell(self, s: Any, r: str) -> None:

@@ -96,8 +96,7 @@ class Tokens(ByLastHash, IndexedEnv):
         """What the update tells, each with whose it is."""
         self.listening = listening
         self.events: list[Fields] = []
-        has_ends = self.several and self.sem.prompt_ends_cached
-        self.prompt_ends = ToldEnds(self) if has_ends else None
+        self.prompt_ends = ToldEnds(self) if self.has_ends() else None
         """What is known of blocks besides their hashes."""
         self.null_refs = 0
         """What vLLM makes of the null block's reference count: it only ever changes it."""

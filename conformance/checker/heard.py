@@ -39,15 +39,14 @@ class Hearing(ByLastHash, RecordEnv):
         self.listening = False
         """Whether what the prefix cache tells is to be compared."""
         self.heard: list[Heard] = []
-        has_ends = self.sem.prompt_ends_cached and self.span_unit > self.block_size
-        self.prompt_ends = HeardEnds(self) if has_ends else None
+        self.prompt_ends = HeardEnds(self) if self.has_ends() else None
 
     def covered(self) -> int:
         return self.block_size
 
     def tell(self, reading: Any, s: State, *args: Any) -> None:
-        # An erased form is made for constants: these are, and an attribute of its own is not.
-        if self.sem.prompt_ends_cached and self.span_unit > self.block_size:
+        # Asked by constants, for which an erased form is made: `prompt_ends` is none of them.
+        if self.has_ends():
             self.tell_with_ends(reading, s, *args)
         elif self.listening:
             event = reading(s, *args)

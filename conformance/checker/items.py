@@ -255,8 +255,10 @@ def forget(s: Any, evicted: Sequence[int]) -> None:
 
 def known_sizes(s: Any) -> dict[int, int]:
     """The embeddings of each item that a live request has, a chunk that is not taken, or that is
-    kept.
+    kept; nothing where nobody asks for them.
     """
+    if follows_odd_items(s.k.sem):
+        return {}
     kept = {n: size for n, size in s.kept.items() if size}
     return sizes_of(s.k.requests.values()) | sizes_of(s.k.talk.waiting()) | kept
 

@@ -68,13 +68,10 @@ def is_taken(document: dict[str, Any]) -> bool:
     """
     try:
         scenario = from_dict(document)
+        check_followed(scenario.config, VLLM_0_32_0)
     except InputError:
         return False
     if not {feature for feature, _ in used(scenario)} <= TOLD:
-        return False
-    try:
-        check_followed(scenario.config, VLLM_0_32_0)
-    except InputError:
         return False
     if groups.has(scenario.config, "mamba") and scenario.config.connector is not None:
         return False

@@ -100,13 +100,10 @@ class ItemNumbers:
 
     def add(self, request: Any) -> list[Fields]:
         """A request arrives, or has more items than it had; what is told of all of them."""
-        return self._of_request(request.request_id, request.mm_features, 0)
+        return self.of_chunk(request.request_id, request.mm_features, 0)
 
     def of_chunk(self, id: str, features: Any, before: int) -> list[Fields]:
         """What is told of the items of a chunk, where they stand behind so many tokens already."""
-        return self._of_request(id, features, before)
-
-    def _of_request(self, id: str, features: Any, before: int) -> list[Fields]:
         self._live.setdefault(id, {}).update((item.identifier, None) for item in features)
         return [self._told(item, before) for item in features]
 
