@@ -9,7 +9,8 @@ in a process of its own. The two take turns; a figure is the best of the rounds,
 time, so that other programs on the machine count little. Compare ratios, not microseconds. Rows
 with a connector are of an engine whose requests are loaded from a remote side, and sent there;
 those with drafts of one that takes one draft of three in each step, those with groups of a model
-with windows beside full attention.
+with windows beside full attention, with states of one with Mamba layers (`align`), with sizes of
+one whose window has larger blocks.
 """
 
 import argparse
@@ -29,9 +30,10 @@ from rich.table import Table
 
 MILLION = ((256, 4_000, 1, ""),)
 """Requests running side by side, steps, steps in flight, option: a million request-steps."""
+OPTIONS = ("--connector", "--drafts", "--groups", "--states", "--sizes")
 FEATURES = tuple(
     (running, 1_000, depth, option)
-    for option in ("--connector", "--drafts", "--groups")
+    for option in OPTIONS
     for running in (64, 256)
     for depth in (1, 2)
 )
@@ -44,7 +46,7 @@ WIDTH = 156
 """Columns of text that the table needs."""
 QUICK = (
     *((32, 1_000, 1, ""), (256, 200, 1, ""), (256, 200, 2, "")),
-    *((64, 200, 1, option) for option in ("--connector", "--drafts", "--groups")),
+    *((64, 200, 1, option) for option in OPTIONS),
 )
 
 
@@ -119,7 +121,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="short runs: a look, no figures")
     parser.add_argument("--million", action="store_true", help="one run of so many request-steps")
-    parser.add_argument("--features", action="store_true", help="connector, drafts, groups alone")
+    parser.add_argument("--features", action="store_true", help="those with an option alone")
     parser.add_argument("--judge", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.judge is not None:

@@ -1,6 +1,6 @@
 """Plays decodes on the real vLLM 0.22.1 and prints how long its scheduler took, in seconds.
 
-    python benchmarks/decodes.py RUNNING STEPS DEPTH [TRACE] [--connector|--drafts|--groups]
+    python benchmarks/decodes.py RUNNING STEPS DEPTH [TRACE] [--connector|--drafts|--groups|…]
 
 Runs where vLLM is. RUNNING requests decode side by side; one that ends is followed by a new one
 at once, as in a service that is kept busy. DEPTH steps are in flight: scheduling is in step with
@@ -12,7 +12,8 @@ four requests two are loaded over some steps, one within its first, and the four
 prompt; the blocks of every second one are kept after its end, until they are sent.
 
 With --drafts a method like EAGLE's proposes some for each request in every step, of which one is
-taken. With --groups the model has windows beside full attention.
+taken. With --groups the model has windows beside full attention, with --states Mamba layers of
+which the states at ends of steps are kept, with --sizes a window whose blocks are larger.
 """
 
 import argparse
@@ -33,7 +34,15 @@ TRANSFER = 3
 """Steps that a load takes, or a send."""
 DRAFTS = 3
 """Of a request in a step; the first is what the model samples."""
-GROUPS = ({"type": "full"}, *[{"type": "sliding_window", "sliding_window": 64}] * 3)
+FULL: dict[str, Any] = {"type": "full"}
+WINDOW: dict[str, Any] = {"type": "sliding_window", "sliding_window": 64}
+STATES = {"type": "mamba", "mamba_cache_mode": "align", "num_speculative_blocks": 0}
+GROUPS = {
+    "groups": (FULL, WINDOW, WINDOW, WINDOW),
+    "states": (FULL, STATES),
+    "sizes": (FULL, {**WINDOW, "block_size": 2 * BLOCK_SIZE}),
+}
+"""By option, the KV-cache groups of the model."""
 
 
 class Remote:
@@ -196,8 +205,8 @@ def play(options: argparse.Namespace) -> Service:
     if options.drafts:
         config |= {"num_spec_tokens": DRAFTS, "spec_method": "eagle"}
         config["max_num_batched_tokens"] = max(2048, (2 + DRAFTS) * options.running)
-    if options.groups:
-        config |= {"groups": list(GROUPS), "num_blocks": len(GROUPS) * config["num_blocks"]}
+    for groups in (made for option, made in GROUPS.items() if getattr(options, option)):
+        config |= {"groups": list(groups), "num_blocks": len(groups) * config["num_blocks"]}
     made, hasher = setup_engine.build({**setup_engine.DEFAULTS, **config})
     service = Service(made, hasher, options.depth, remote)
     for _ in range(options.steps):
@@ -216,8 +225,8 @@ def main() -> None:
     for name in ("running", "steps", "depth"):
         parser.add_argument(name, type=int)
     parser.add_argument("trace", nargs="?")
-    for kind in ("--connector", "--drafts", "--groups"):
-        parser.add_argument(kind, action="store_true")
+    for kind in ("connector", "drafts", *GROUPS):
+        parser.add_argument(f"--{kind}", action="store_true")
     options = parser.parse_intermixed_args()
     sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]
     import torchless

@@ -216,9 +216,11 @@ class IndexedEnv(HeapsInPlace, Env):
         if by is not None and by[0] == "hsh":
             return by[1] in s.hsh.holders
         if by is not None and by[0] == "outlived":
-            if self.aligns:
+            if self.aligned_of(by[1]):
                 return any(map(test, range(s.tlen[by[1]])))
             return bool(test(self.first_held(by[1])))
+        if by is not None and by[0] == "awaited":
+            return self.may_be_of_state(by[1]) and any(map(test, s.sched))
         if by == "items":
             return any(map(test, self._item_places()))
         if by == "pending":
@@ -226,6 +228,12 @@ class IndexedEnv(HeapsInPlace, Env):
         if by == "anew":
             return any(map(test, s.anew))
         return super().exists(sort, test, by)
+
+    def may_be_of_state(self, h: Any) -> bool:
+        """Whether h may be the hash of a state of an aligned table: asked before it is looked for.
+        A subclass may know which group a hash is for.
+        """
+        return True
 
     def first(self, sort: str, test: Test, key: Key, by: Any = None, known: Any = None) -> Any:
         s: Any = self.state
@@ -252,7 +260,7 @@ class IndexedEnv(HeapsInPlace, Env):
             return min(filter(test, range(s.cur, s.nframe)), key=key, default=None)
         if by == "victim":
             return min(range(s.nr), key=key, default=None)
-        if by is not None and by[0] == "outlived" and self.aligns:
+        if by is not None and by[0] == "outlived" and self.aligned_of(by[1]):
             return max(filter(test, range(s.tlen[by[1]])), default=None)
         if by is not None and by[0] == "outlived":
             return max(takewhile(test, count(self.first_held(by[1]))), default=None)

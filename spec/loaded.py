@@ -64,10 +64,11 @@ def to_load(s: State, t: Value) -> Value:
     nothing of it is seen there.
 
     One group takes them with the others (`nullblock.spec.slots.room`); of several each takes them
-    before any takes others (REMOTE-51). In vllm-0.22.1 they are seen unless a whole block is not.
+    before any takes others (REMOTE-51). Whoever holds blocks already takes what its tokens need,
+    and no more. In vllm-0.22.1 they are seen unless a whole block is not.
     Source: SingleTypeKVCacheManager.allocate_new_computed_blocks.
     """
-    if s.ext == 0:
+    if either(s.ext == 0, s.holds_some == 1):
         return 0
     n = hit_tokens(s) + s.ext
     unseen = tokens_passed(s, t, next_token(s)) == n

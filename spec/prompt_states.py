@@ -60,7 +60,7 @@ def is_awaited(s: State, h: Value) -> Value:
     """
     if not awaits_prompts(s):
         return False
-    return s.k.exists("R", lambda r: both(s.sched[r] != 0, _awaits(s, r, h)))
+    return s.k.exists("R", lambda r: both(s.sched[r] != 0, _awaits(s, r, h)), by=("awaited", h))
 
 
 def _awaits(s: State, r: Value, h: Value) -> Value:

@@ -59,10 +59,7 @@ class Machine:
         self.k = k
         self.erased = False
         """Whether the erased form is what runs."""
-        # What an encoder connector has is no part of a configuration, from which forms are made;
-        # and of a state that a prompt is hit by it is asked of all requests whether they await it.
-        has_none = k.loads_items or (k.aligns and k.sem.prompt_states_awaited)
-        self.left: float = math.inf if plain or has_none else AFTER
+        self.left: float = math.inf if plain else AFTER
         self._looks = self.left * LOOKS
         """At how many requests left to schedule it looks for a form of an earlier run."""
         self._made = ""

@@ -98,6 +98,9 @@ class Hearing(ByLastHash, RecordEnv):
         heard, self.heard = self.heard, []
         return heard
 
+    def may_be_of_state(self, h: Any) -> bool:
+        return h is not None and self.groups[self.content(h)[1]].aligned
+
     def content(self, h: Any) -> tuple[int, int]:
         """The chain number of a hash, and the group that it is for."""
         return h if self.several else (h, 0)

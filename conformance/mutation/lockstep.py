@@ -38,6 +38,10 @@ from nullblock.spec.mutation.generate import Defect
 from nullblock.spec.profiles import PROFILES, VLLM_0_22_1, Semantics
 
 VECTORS = Path(__file__).parents[1] / "vectors"
+SOUGHT = Path(__file__).parent / "sought.json"
+"""What `tests/mutants/seek.py` found: by name a scenario, its profile, and the mutants that it
+shows there.
+"""
 ADDED = {
     **(MORE | MORE_DRAFTS | MORE_GROUPS | MORE_WAITS | MORE_ITEMS | MORE_CROSS),
     **(MORE_MAMBA | MORE_LAYERS | MORE_LATER | MORE_SESSIONS | MORE_INPUTS),
@@ -78,14 +82,22 @@ def _golden() -> Iterator[Golden]:
         known: list[tuple[str, ...]] = []
         for profile, semantics in SEMANTICS.items():
             try:
-                names = _called(given, semantics)
-                lines = _lines("reference", given, semantics)
+                found = seen(name, profile, given, semantics)
             except InputError:
                 continue
             # What both profiles print alike is asked for once; the header names the profile.
-            if lines[1:] not in known:
-                yield Golden(name, profile, given, semantics, lines, names)
-                known.append(lines[1:])
+            if found.lines[1:] not in known:
+                yield found
+                known.append(found.lines[1:])
+    for name, entry in json.loads(SOUGHT.read_text()).items():
+        given = scenario.from_dict(entry["scenario"])
+        yield seen(name, entry["profile"], given, PROFILES[entry["profile"]])
+
+
+def seen(name: str, profile: str, given: Scenario, semantics: Semantics) -> Golden:
+    """A scenario in a profile. Raises InputError."""
+    called = _called(given, semantics)
+    return Golden(name, profile, given, semantics, played("reference", given, semantics), called)
 
 
 def _called(given: Scenario, semantics: Semantics) -> frozenset[str]:
@@ -99,13 +111,14 @@ def _called(given: Scenario, semantics: Semantics) -> frozenset[str]:
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        _lines("spec", given, semantics)
+        played("spec", given, semantics)
     finally:
         sys.setprofile(before)
     return frozenset(names)
 
 
-def _lines(engine: str, given: Scenario, semantics: Semantics) -> tuple[str, ...]:
+def played(engine: str, given: Scenario, semantics: Semantics) -> tuple[str, ...]:
+    """What an engine prints. Raises InputError."""
     return tuple(driver.run(given, make_engine(engine, given.config, semantics)))
 
 
@@ -125,7 +138,7 @@ def judge(defect: Defect | None, over: Collection[str] | None = None) -> Json:
     def work() -> Json:
         for g in wanted:
             try:
-                lines = _lines("spec", g.given, g.semantics)
+                lines = played("spec", g.given, g.semantics)
             except InputError as error:
                 # The reference takes the scenario: whoever refuses a part of it went another way.
                 return {"by": g.name, "profile": g.profile, "line": 0, "at": str(error)}

@@ -259,5 +259,29 @@ MORE_REMOTE: dict[str, dict[str, Any]] = {
             {"op": "step"},
         ],
     },
+    # Where defects of `loaded.to_load` show.
+    "to-load": {
+        "config": {
+            "block_size": 2,
+            "max_model_len": 1,
+            "connector": {
+                "matched": {"a": 5},
+                "async": True,
+                "delay_free": ["a"],
+                "failure_policy": "recompute",
+            },
+        },
+        "events": [
+            add("a", 0, 1, 1) | {"resumable": True},
+            add("a", 5, 8, 1) | {"resumable": True},
+            SCHEDULE,
+            {"op": "kv_done", "recv": ["a"]},
+            {"op": "drain"},
+            SCHEDULE,
+            {"op": "kv_match", "matched": {"a": 16}},
+            {"op": "step"},
+            {"op": "step"},
+        ],
+    },
 }
 """By their names: of the first defect that each shows."""

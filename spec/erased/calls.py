@@ -9,7 +9,7 @@ from typing import Any
 from nullblock.spec import kernel
 from nullblock.spec.erased import text
 from nullblock.spec.erased.code import Do, If, Raise
-from nullblock.spec.erased.columns import Columns, Table, is_record
+from nullblock.spec.erased.columns import Columns, Record, Table, is_record
 from nullblock.spec.erased.evaluator import (
     BUILT_IN,
     FRESHLY_MADE,
@@ -152,11 +152,15 @@ class Calls(Columns):
         holes = []
         values: list[Value] = []
         for key, a in [*(("", a) for a in args), *named.items()]:
+            if isinstance(a, Record):
+                a = self.whole(a)
             if isinstance(a, Value):
                 values.append(a)
                 holes.append(f"{key}={{}}" if key else "{}")
             elif a.object is STATE:
                 holes.append("s")
+            elif isinstance(a.object, FunctionType):
+                holes.append(self.outside(a.object.__name__, a.object))
             else:
                 raise Unsupported(f"{name} is given {a.object}")
         self.reads[-1].add("memory")
@@ -231,11 +235,12 @@ class Calls(Columns):
 
     def outlined(self, f: Any, args: list[Any], named: dict[str, Any]) -> Value:
         """A call as it is: what it may look at is written back first."""
+        reads = frozenset(FIELDS)
         if isinstance(f, MethodType):
-            reads = text.reads_of(f.__func__, type(self.k))
+            if not any(isinstance(a, Known) and isinstance(a.object, FunctionType) for a in args):
+                reads = text.reads_of(f.__func__, type(self.k))
             name = self.outside(f"k_{f.__name__}", f)
         else:
-            reads = frozenset(FIELDS)
             name = self.outside(f.__name__, f)
         self.write_back(reads)
         return self.residual(name, args, named)

@@ -76,7 +76,7 @@ class Evaluator:
             name: value
             for name, value in (everywhere | vars(Env(k.config))).items()
             if isinstance(value, PLAIN) or name == "sem"
-        }
+        } | {"loads_items": k.loads_items}
         self.carriers = {f: type(getattr(k.state, f)) for f in FIELDS}
         self.slotted = frozenset(f for f in FIELDS if self.carriers[f] is View)
         """Fields that are slots of a request's object."""

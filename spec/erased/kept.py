@@ -109,7 +109,7 @@ def _found(module: str, name: str, k: Any) -> Any:
 
 def made_of(f: Callable[..., Any] | tuple[Callable[..., Any], ...], k: Any) -> str:
     """The digest of what `erased(f, k)` is made of; of several functions, of all that they are."""
-    digest = hashlib.sha256(repr((sys.version, k.config, k.checks)).encode())
+    digest = hashlib.sha256(repr((sys.version, k.config, k.loads_items, k.checks)).encode())
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(file.read_bytes())
     modules = {one.__module__ for one in type(k).__mro__} - {"builtins"}

@@ -16,7 +16,11 @@ from nullblock.spec.indexed import LONGEST_ROW, IndexedEnv, Stamps, Uncounted, V
 
 ENTRIES = ("frame", "born", "grant", "due", "ndraft")
 """The maps from the entries of the steps in flight."""
-_BY_REQUEST = tuple(f for f in FIELDS if FIELDS[f] in ("R>I", "T>I"))
+BRIEF = frozenset({"grows", "swept"})
+"""Of the tables of one request at a time, whoever's turn it is: that is forgotten sooner in a map
+of its own.
+"""
+_BY_REQUEST = tuple(f for f in FIELDS if FIELDS[f] in ("R>I", "T>I") and f not in BRIEF)
 
 
 class _Slots:
@@ -163,9 +167,17 @@ class RecordEnv(IndexedEnv):
         return super().start()
 
     def first(self, sort: str, test: Test, key: Key, by: Any = None, known: Any = None) -> Any:
-        if by is not None and by[0] == "outlived" and not self.aligns:
+        if by is not None and by[0] == "outlived":
+            if self.aligned_of(by[1]):
+                last = self.last_before(test, self.length(by[1]))
+                return None if last < 0 else last
             return self.last_from(test, self.first_held(by[1]))
         return super().first(sort, test, key, by, known)
+
+    def exists(self, sort: str, test: Test, by: Any = None) -> bool:
+        if by is not None and by[0] == "outlived" and self.aligned_of(by[1]):
+            return self.last_before(test, self.length(by[1])) >= 0
+        return super().exists(sort, test, by)
 
     def count(self, sort: str, test: Test, by: Any = None) -> int:
         if sort == "R" and by is None:
@@ -180,6 +192,18 @@ class RecordEnv(IndexedEnv):
         if i == first:
             return None
         return i - 1
+
+    def length(self, t: Any) -> Any:
+        """How many places a table has."""
+        s: Any = self.state
+        return s.tlen[t]
+
+    def last_before(self, test: Test, n: int) -> int:
+        """The last of the first n places for which a reading holds; -1: none."""
+        i = n - 1
+        while i >= 0 and not test(i):
+            i = i - 1
+        return i
 
     def first_held(self, t: Any) -> int:
         # As there, in words that the eraser knows: mostly it is where it was seen last.

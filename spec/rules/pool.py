@@ -106,6 +106,13 @@ def _take(s: State, t: Value, b: Value) -> None:
     _append(s, t, b)
 
 
+def _know(s: State, b: Value, h: Value) -> None:
+    """Block b carries hash h from now on: of those that do it is the last to begin."""
+    s.hsh[b] = h
+    s.hstamp[b] = s.hclock
+    s.hclock += 1
+
+
 def _unhash(s: State, b: Value) -> None:
     s.k.tell(removed, s, b)
     s.hsh[b] = s.k.NOHASH
@@ -131,9 +138,7 @@ def _publish(s: State, t: Value) -> None:
             b = s.tab[t, i]
             if s.k.several and s.k.sem.prompt_ends_cached:
                 _unhash(s, b)
-            s.hsh[b] = chain(s, t, i)
-            s.hstamp[b] = s.hclock
-            s.hclock += 1
+            _know(s, b, chain(s, t, i))
     s.ncached[t] = i + 1
 
 
@@ -243,9 +248,7 @@ def publish_end(s: State, t: Value) -> None:
     end = prompt_end_of(s, t)
     b = s.tab[t, full_of(s, t, end)]
     _unhash(s, b)
-    s.hsh[b] = s.k.end_hash(t, end)
-    s.hstamp[b] = s.hclock
-    s.hclock += 1
+    _know(s, b, s.k.end_hash(t, end))
 
 
 @rule("GROUP-71", "T")
@@ -263,10 +266,7 @@ def publish_again(s: State, t: Value) -> None:
     require(s.ncached[t] >= cached_of(s, t, known_now(s, r)), "the full ones are cached")
     require(lacks_state(s, t), "the state is there, and known by nothing")
     i = place_of_state(s, t)
-    b = s.tab[t, i]
-    s.hsh[b] = chain(s, t, i)
-    s.hstamp[b] = s.hclock
-    s.hclock += 1
+    _know(s, s.tab[t, i], chain(s, t, i))
 
 
 @rule("PREEMPT-3", "T")

@@ -36,7 +36,7 @@ SLIPS: dict[str, str] = {
     "rules.pool._enqueue.constant-3": "a 1 becomes 2",
     "rules.pool._enqueue.skip-4": "`s.back += 1` is left out",
     "rules.pool._enqueue.skip-5": "`s.nfree += 1` is left out",
-    "rules.pool._publish.skip-2": "`s.hsh[b] = chain(s, t, i)` is left out",
+    "rules.pool._publish.skip-2": "`_know(s, b, chain(s, t, i))` is left out",
     "rules.pool._unhash.skip-1": "`s.k.tell(removed, s, b)` is left out",
     "rules.pool.adopt.skip-5": "`_append(s, t, b)` is left out",
     "rules.pool.pop_block.skip-1": "`s.tlen[t] = n - 1` is left out",

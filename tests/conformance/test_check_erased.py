@@ -4,20 +4,20 @@ import copy
 import gc
 import io
 import math
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alterations import ALTERATIONS, DRAFT_ALTERATIONS, first
-from traces import BUSY, documents, trace_of, unsealed
+from traces import BUSY, documents, said, trace_of, unsealed
 from violations import drafted
 
 from nullblock.conformance import bundled
-from nullblock.conformance.checker import Verdict, check, fast
+from nullblock.conformance.checker import check, fast
 from nullblock.conformance.trace import source
 
 Lines = list[dict[str, Any]]
+KEPT = Path(__file__).parent / "data" / "recorded"
 
 
 def verdict(lines: Lines, after: float, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -25,11 +25,6 @@ def verdict(lines: Lines, after: float, monkeypatch: pytest.MonkeyPatch) -> dict
     monkeypatch.setattr(fast, "AFTER", after)
     stream = io.BytesIO(unsealed(copy.deepcopy(lines)))
     return said(check(Path("trace"), stream=stream))
-
-
-def said(found: Verdict) -> dict[str, Any]:
-    """All that a verdict says."""
-    return {f.name: getattr(found, f.name) for f in fields(found) if f.name != "replay"}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +46,18 @@ def test_real_recordings(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         verdicts.append(said(check(trace)))
     assert verdicts[0] == verdicts[1] == verdicts[2]
     assert verdicts[0]["verdict"] == "CONFORMS"
+
+
+@pytest.mark.parametrize("trace", sorted(KEPT.glob("*.jsonl")), ids=lambda p: p.stem)
+def test_kept_recordings(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same of each feature, from the first step on."""
+    verdicts = []
+    for after in (0, math.inf):
+        monkeypatch.setattr(fast, "AFTER", after)
+        found = check(trace)
+        assert found.replay is not None and found.replay.machine.erased == (after == 0)
+        verdicts.append(said(found))
+    assert verdicts[0] == verdicts[1]
 
 
 @pytest.mark.parametrize("name", ALTERATIONS | DRAFT_ALTERATIONS)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from fuzz.families import FAMILIES
 from fuzz.lockstep import features
 from fuzz.traced import from_a_front_end
 from record_again import record_all
+from traces import said
 
 from nullblock.conformance import groups
+from nullblock.conformance.checker import fast
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import InputError
@@ -109,6 +112,28 @@ def test_what_the_later_release_does_conforms(family: str, recorded: Path) -> No
     assert list(verdicts.values()).count("CONFORMS") > MANY // 2
     others = (check(recorded / f"{name}.jsonl", VLLM_0_22_1, deep=False) for name in verdicts)
     assert any(other.verdict == "VIOLATION" for other in others)
+
+
+@pytest.mark.parametrize("family", ["mamba", "sizes", "hybrid", "loaded items"])
+def test_the_erased_form_says_the_same(
+    family: str, recorded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the letter, of each recording, from its first step on."""
+    erased: list[bool] = []
+    erase = fast.Machine.erase
+
+    def noted(machine: fast.Machine) -> None:
+        erase(machine)
+        erased.append(machine.erased)
+
+    monkeypatch.setattr(fast.Machine, "erase", noted)
+    for name in drawn(family):
+        verdicts = []
+        for after in (math.inf, 0):
+            monkeypatch.setattr(fast, "AFTER", after)
+            verdicts.append(said(check(recorded / f"{name}.jsonl", deep=False)))
+        assert verdicts[0] == verdicts[1], name
+    assert len(erased) > MANY // 2 and all(erased)
 
 
 BEGINS_SHORT = {

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 from collections import deque
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import zstandard
 
 from nullblock.conformance import driver, scenario
+from nullblock.conformance.checker import Verdict
 from nullblock.conformance.engines import make_engine
 from nullblock.conformance.trace.configured import has_grammars, has_sessions, header
 from nullblock.conformance.trace.errors import Malformed
@@ -114,3 +116,8 @@ def written(data: bytes, name: str) -> bytes:
 def kinds(records: list[Record]) -> set[str]:
     """The kinds of some records."""
     return {type(record).__name__ for record in records}
+
+
+def said(found: Verdict) -> dict[str, Any]:
+    """All that a verdict says."""
+    return {f.name: getattr(found, f.name) for f in fields(found) if f.name != "replay"}
