@@ -74,8 +74,10 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     """Tokens that a chain number is for, and a block has whose group does not say otherwise."""
     num_blocks: Positive
     """Blocks of the pool, the null block included."""
-    max_num_scheduled_tokens: Positive
-    """Token budget of a step."""
+    max_num_scheduled_tokens: Count
+    """Token budget of a step; 0: nobody is scheduled, as lines after vllm-0.22.1 take a setting
+    of 0.
+    """
     max_num_seqs: Positive
     max_model_len: Positive
     long_prefill_token_threshold: Int

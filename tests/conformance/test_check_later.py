@@ -80,8 +80,7 @@ def is_taken(document: dict[str, Any]) -> bool:
         return False
     config = document["config"]
     told = "drafts" in config or any(e["op"] == "draft" for e in document["events"])
-    has_budget = config.get("max_num_scheduled_tokens") != 0
-    return has_budget and (not told or bool(config.get("num_spec_tokens")))
+    return not told or bool(config.get("num_spec_tokens"))
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +186,13 @@ def test_a_session_that_stops_again_is_not_judged(
     assert verdict.missing == [
         "how session 0 goes on, which stops again while it waits for its turn"
     ]
+
+
+def test_a_budget_of_nothing_is_one(oracle_0_32_python: Path, tmp_path: Path) -> None:
+    """Nobody is scheduled; the line before took what a batch may have instead."""
+    config = {"block_size": 4, "max_num_scheduled_tokens": 0}
+    arrival = {"op": "add", "id": "a", "prompt": {"range": [0, 5]}, "max_tokens": 2}
+    nobody = {"config": config, "events": [arrival, {"op": "step", "n": 3}]}
+    record_all(oracle_0_32_python, {"nobody": nobody}, tmp_path)
+    verdict = check(tmp_path / "nobody.jsonl", deep=False)
+    assert verdict.verdict == "CONFORMS" and verdict.steps == 3
