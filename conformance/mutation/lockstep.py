@@ -8,7 +8,7 @@ is not run again.
 
 import json
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -132,11 +132,14 @@ def judge(defect: Defect | None, over: Collection[str] | None = None) -> Json:
     wanted = [g for g in golden() if defect is None or defect.functions & g.called]
     if over is not None:
         wanted = [g for g in wanted if g.name in over]
-    if not wanted:
-        return {}
+    return parted(defect, wanted) if wanted else {}
+
+
+def parted(defect: Defect | None, some: Sequence[Golden]) -> Json:
+    """The first of some scenarios in which it does, as `judge` tells it."""
 
     def work() -> Json:
-        for g in wanted:
+        for g in some:
             try:
                 lines = played("spec", g.given, g.semantics)
             except InputError as error:

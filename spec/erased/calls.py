@@ -9,7 +9,7 @@ from typing import Any
 from nullblock.spec import kernel
 from nullblock.spec.erased import text
 from nullblock.spec.erased.code import Do, If, Raise
-from nullblock.spec.erased.columns import Columns, Record, Table, is_record
+from nullblock.spec.erased.columns import Columns, Table, is_record
 from nullblock.spec.erased.evaluator import (
     BUILT_IN,
     FRESHLY_MADE,
@@ -152,17 +152,16 @@ class Calls(Columns):
         holes = []
         values: list[Value] = []
         for key, a in [*(("", a) for a in args), *named.items()]:
-            if isinstance(a, Record):
-                a = self.whole(a)
+            thing = getattr(a, "object", a)
             if isinstance(a, Value):
                 values.append(a)
                 holes.append(f"{key}={{}}" if key else "{}")
-            elif a.object is STATE:
+            elif thing is STATE:
                 holes.append("s")
-            elif isinstance(a.object, FunctionType):
-                holes.append(self.outside(a.object.__name__, a.object))
+            elif isinstance(thing, FunctionType):
+                holes.append(self.outside(thing.__name__, thing))
             else:
-                raise Unsupported(f"{name} is given {a.object}")
+                raise Unsupported(f"{name} is given {thing}")
         self.reads[-1].add("memory")
         form = f"{name}({', '.join(holes)})"
         made = self.values.make("call", form, *values, self.path.memory, total=False)
@@ -234,7 +233,9 @@ class Calls(Columns):
         return self.path.has(result)
 
     def outlined(self, f: Any, args: list[Any], named: dict[str, Any]) -> Value:
-        """A call as it is: what it may look at is written back first."""
+        """A call as it is: what it may look at is written back first, which is anything where it
+        is given a reading.
+        """
         reads = frozenset(FIELDS)
         if isinstance(f, MethodType):
             if not any(isinstance(a, Known) and isinstance(a.object, FunctionType) for a in args):

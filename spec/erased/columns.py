@@ -73,23 +73,6 @@ class Columns(Members):
             raise Unsupported(f"{make.__name__} with defaults")
         return Record(make, {name: parts[name] for name in names})
 
-    def compared(self, node: ast.Compare, frame: Frame) -> Value:
-        """A record is something: whether it is nothing is known. Anything else as it is."""
-        match node:
-            case ast.Compare(
-                left=ast.Name(id),
-                ops=[ast.Is() | ast.IsNot() as op],
-                comparators=[ast.Constant(None)],
-            ) if isinstance(self.path.locals.get(id), Record):
-                return self.values.const(isinstance(op, ast.IsNot))
-        return super().compared(node, frame)
-
-    def whole(self, made: Record) -> Value:
-        """A record as one value."""
-        make = self.outside(made.make.__name__, made.make)
-        holes = ", ".join("{}" for _ in made.parts)
-        return self.computed(self.values.make("call", f"{make}({holes})", *made.parts.values()))
-
     def comprehension(self, node: ast.GeneratorExp | ast.ListComp, frame: Frame) -> Any:
         """A list, or a table where each member is a record or a tuple."""
         if len(node.generators) != 1:

@@ -72,6 +72,7 @@ class Evaluator:
     def __init__(self, k: Any) -> None:
         self.k = k
         everywhere = {n: v for n, v in vars(Env).items() if not n.startswith("_")}
+        # An environment hears of an encoder connector after it is made (`kept.made_of`).
         self.constants = {
             name: value
             for name, value in (everywhere | vars(Env(k.config))).items()
@@ -296,7 +297,7 @@ class Evaluator:
         """A comparison, in terms of `==`, `<`, `is` and `in`."""
         a = self.evaluate(node.left, frame)
         b = self.evaluate(node.comparators[0], frame)
-        if isinstance(a, Known) or isinstance(b, Known):
+        if not (isinstance(a, Value) and isinstance(b, Value)):
             raise Unsupported(f"line {node.lineno}: {ast.unparse(node)}")
         v = self.values
         match node.ops[0]:

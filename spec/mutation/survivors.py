@@ -222,7 +222,6 @@ ONE_BY_ONE: dict[str, Reason] = {
     "machine.waiting.passed_over.condition-2": NOBODY_SKIPPED,
     "machine.events.compiled.result-[12]": ANSWERED,
     "rules.waiting.enter_skipped.constant-1": PLACES,
-    "rules.queues.add_request.order-1": APART,
     "rules.steps.take_token.order-1": APART,
     "rules.steps.advance.constant-14": ONLY_ONE,
     "rules.drafts.forget_drafts.constant-4": ONLY_ONE,

@@ -253,7 +253,6 @@ SWITCHES: dict[str, Reason] = {
     "sizes.is_left_out.condition-4": ONE_TABLE,
     "machine.groups.tell_tables.condition-1": ONE_TABLE,
     "groups.outlived.boundary-1": NOUGHT,
-    "groups.longest_run.boundary-3": NOUGHT,
     "groups.to_take.boundary-1": NOUGHT,
     "groups.longest_run.conjunct-1": NONE_BEFORE,
     "hybrid.lacks.boundary-1": NOUGHT,

@@ -3,6 +3,7 @@
 import copy
 import gc
 import io
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from violations import drafted
 
 from nullblock.conformance import bundled
 from nullblock.conformance.checker import check, fast
+from nullblock.conformance.lines.example import VECTORS
 from nullblock.conformance.trace import source
 
 Lines = list[dict[str, Any]]
 KEPT = Path(__file__).parent / "data" / "recorded"
+ALIGNED = sorted(p.stem for p in VECTORS.glob("aligned-*.json"))
 
 
 def verdict(lines: Lines, after: float, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -56,8 +59,19 @@ def test_kept_recordings(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(fast, "AFTER", after)
         found = check(trace)
         assert found.replay is not None and found.replay.machine.erased == (after == 0)
+        assert found.verdict != "VIOLATION"
         verdicts.append(said(found))
     assert verdicts[0] == verdicts[1]
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+def test_states_at_ends_of_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the later line does with them, in both forms."""
+    document = json.loads((VECTORS / f"{name}.json").read_text())
+    lines = documents(trace_of(document, semantics="vllm-0.32.0"))
+    plain, quick = (verdict(lines, after, monkeypatch) for after in (math.inf, 0))
+    assert plain == quick
+    assert plain["verdict"] == "CONFORMS"
 
 
 @pytest.mark.parametrize("name", ALTERATIONS | DRAFT_ALTERATIONS)

@@ -1,6 +1,7 @@
 """Seeks scenarios that notice what nothing notices, and keeps them for the lockstep.
 
-    python tests/mutants/seek.py [--seed N] [--pool N] [--tries N] [--smaller N] [--only ID…]
+    python tests/mutants/seek.py --seed N [--pool N] [--size N] [--tries N] [--smaller N]
+    python tests/mutants/seek.py --seed N --only ID…    mutants that begin so, as rules.drafts
 
 Random scenarios of all families (`tests/fuzz/families.py`), in every profile, are played by the
 specification and by the reference. Then each mutant that no engine notices, and that nothing
@@ -12,6 +13,7 @@ otherwise. What noticed something is made smaller, as long as it notices as much
 import argparse
 import itertools
 import json
+import os
 import sys
 import time
 from collections import Counter, defaultdict
@@ -24,74 +26,69 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fuzz.families import FAMILIES  # noqa: E402  (only found from here on)
 from fuzz.lockstep import features  # noqa: E402
 
-from nullblock.conformance import compare, scenario  # noqa: E402
+from nullblock.conformance import scenario  # noqa: E402
 from nullblock.conformance.errors import InputError  # noqa: E402
 from nullblock.conformance.lines.extent import extent  # noqa: E402
 from nullblock.conformance.lockstep.shrink import shrink  # noqa: E402
-from nullblock.conformance.mutation.lockstep import SOUGHT, Golden, played, seen  # noqa: E402
+from nullblock.conformance.mutation.lockstep import SOUGHT, Golden, parted, seen  # noqa: E402
 from nullblock.conformance.mutation.page import every, unnoticed  # noqa: E402
 from nullblock.conformance.mutation.side_by_side import answers  # noqa: E402
-from nullblock.spec.mutation.forks import Json, with_defect  # noqa: E402
+from nullblock.spec.mutation.forks import Json  # noqa: E402
 from nullblock.spec.mutation.generate import Mutant  # noqa: E402
 from nullblock.spec.mutation.survivors import reason  # noqa: E402
 from nullblock.spec.profiles import PROFILES  # noqa: E402
 
-SECONDS = 40.0
-"""Of processor time, for all that one mutant plays."""
 Document = dict[str, Any]
 
 
 def drawn(seed: int, size: int) -> Iterator[tuple[Document, Golden]]:
-    """Random scenarios that both engines play alike, one family and profile after another."""
+    """Random scenarios that both engines play alike, one family and profile after another; where
+    they do not, that is told.
+    """
     both = features(("spec", "reference"))
     turns = itertools.cycle(itertools.product(FAMILIES.values(), PROFILES.items()))
     for n, (family, (profile, semantics)) in enumerate(turns):
         can = extent(both, semantics)
         if family.lacking(can):
             continue
-        document = family.make(f"sought {seed}:{n}", size, can)
+        key = f"sought {seed}:{n}"
+        document = family.make(key, size, can)
         golden = of(document, f"sought-{seed}-{n}", profile)
-        if golden is not None:
+        if golden is None:
+            continue
+        if said := parted(None, [golden]):
+            print(f"{family.name}, {key!r}, {profile}: without a defect {said}", file=sys.stderr)
+        else:
             yield document, golden
 
 
 def of(document: Document, name: str, profile: str) -> Golden | None:
-    """A scenario in a profile, with what both engines print; None if one takes it otherwise."""
+    """A scenario in a profile; None if an engine refuses it."""
     try:
-        given = scenario.from_dict(document)
-        golden = seen(name, profile, given, PROFILES[profile])
-        alike = compare.first_difference(golden.lines, played("spec", given, PROFILES[profile]))
+        return seen(name, profile, scenario.from_dict(document), PROFILES[profile])
     except InputError:
         return None
-    return golden if alike is None else None
 
 
-def parts(m: Mutant, g: Golden) -> bool:
-    """Whether a planted mutant plays a scenario otherwise. Asked in a child."""
-    try:
-        lines = played("spec", g.given, g.semantics)
-    except InputError:
-        return True
-    return compare.first_difference(g.lines, lines) is not None
-
-
-def first_noticed(m: Mutant, some: list[Golden]) -> str:
-    """The first of some scenarios that comes out otherwise; empty if none does."""
-
-    def work() -> Json:
-        return {"by": next((g.name for g in some if parts(m, g)), "")}
-
-    return str(with_defect(m, work, SECONDS).get("by", ""))
-
-
-def smaller(document: Document, golden: Golden, ids: list[Mutant], budget: int) -> Document:
+def smaller(document: Document, golden: Golden, some: list[Mutant], budget: int) -> Document:
     """A scenario that notices the same mutants, and has less in it."""
 
     def notices(candidate: Document) -> bool:
         less = of(candidate, golden.name, golden.profile)
-        return less is not None and all(first_noticed(m, [less]) for m in ids)
+        if less is None or parted(None, [less]):
+            return False
+        return all("by" in parted(m, [less]) for m in some)
 
     return shrink(document, notices, budget)
+
+
+def keep(found: dict[str, Json]) -> None:
+    """Write scenarios down beside those that are kept."""
+    kept = json.loads(SOUGHT.read_text()) | found
+    lines = (f"{json.dumps(name)}: {json.dumps(kept[name])}" for name in sorted(kept))
+    made = SOUGHT.with_suffix(".new")
+    made.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    os.replace(made, SOUGHT)
 
 
 def arguments() -> argparse.Namespace:
@@ -112,40 +109,38 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Draw, plant, make smaller, keep."""
     args, began = arguments(), time.monotonic()
+
+    def tell(what: str) -> None:
+        print(f"{time.monotonic() - began:6.0f} s {what}", flush=True)
+
     left = [m for m in unnoticed(every()) if reason(m) is None]
     left = [m for m in left if m.id.startswith(tuple(args.only) or "")]
     wanted = Counter(f for m in left for f in m.functions)
     pool = list(itertools.islice(drawn(args.seed, args.size), args.pool))
-    documents = {g.name: document for document, g in pool}
+    drawn_as = {golden.name: (document, golden) for document, golden in pool}
     # All mutants play them in one order, so that few scenarios notice many.
     goldens = sorted((g for _, g in pool), key=lambda g: -sum(wanted[f] for f in g.called))
-    print(f"{len(left)} mutants, {len(goldens)} scenarios, {time.monotonic() - began:.0f} s")
+    tell(f"{len(left)} mutants, {len(goldens)} scenarios")
 
     def ask(m: Mutant) -> Json:
-        some = [g for g in goldens if m.functions & g.called][: args.tries]
-        return {"by": first_noticed(m, some) if some else ""}
+        return parted(m, [g for g in goldens if m.functions & g.called][: args.tries])
 
     found: dict[str, list[Mutant]] = defaultdict(list)
     for m, said in answers(ask, left):
-        if said["by"]:
+        # Of one that never ends it is not known in which it does not.
+        if said.get("by") in drawn_as:
             found[said["by"]].append(m)
-    many = sum(map(len, found.values()))
-    print(
-        f"{many} noticed, in {len(found)} scenarios, {time.monotonic() - began:.0f} s", flush=True
-    )
-    by_name = {g.name: g for g in goldens}
+            tell(f"{m.id}: {said['by']}")
+    tell(f"{sum(map(len, found.values()))} noticed, in {len(found)} scenarios")
 
     def less(name: str) -> Json:
-        return smaller(documents[name], by_name[name], found[name], args.smaller)
+        return smaller(*drawn_as[name], found[name], args.smaller)
 
-    kept = json.loads(SOUGHT.read_text())
     for name, document in answers(less, list(found)):
         shows = sorted(m.id for m in found[name])
-        profile = by_name[name].profile
-        kept[name] = {"profile": profile, "shows": shows, "scenario": document}
-        lines = (f'"{n}": {json.dumps(entry)}' for n, entry in sorted(kept.items()))
-        SOUGHT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    print(f"kept {len(found)}, {time.monotonic() - began:.0f} s")
+        profile = drawn_as[name][1].profile
+        keep({name: {"profile": profile, "shows": shows, "scenario": document}})
+        tell(f"{name} is kept")
     return 0
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 import seek
 
-from nullblock.conformance.mutation.lockstep import ADDED, SOUGHT, golden
+from nullblock.conformance.mutation.lockstep import ADDED, SOUGHT, golden, parted
 from nullblock.spec.mutation.generate import by_id
 
 KEPT = json.loads(SOUGHT.read_text())
@@ -26,9 +26,9 @@ def test_a_planted_mutant_is_noticed_and_the_text_is_not(profile: str) -> None:
     other = seek.of(LATE, "one runs", profile)
     assert without is not None and other is not None
     counts = by_id()["rules.pool._enqueue.skip-5"]
-    assert seek.first_noticed(counts, [without, other]) == "one runs"
-    assert seek.first_noticed(counts, [without]) == ""
-    assert seek.first_noticed(by_id()["rules.pool._publish.constant-1"], [without]) == ""
+    assert parted(counts, [without, other])["by"] == "one runs"
+    assert parted(counts, [without]) == {}
+    assert parted(by_id()["rules.pool._publish.constant-1"], [without]) == {}
 
 
 def test_a_scenario_gets_smaller_and_notices_as_much() -> None:
@@ -39,7 +39,7 @@ def test_a_scenario_gets_smaller_and_notices_as_much() -> None:
     less = seek.smaller(LATE, golden, [mutant], 40)
     assert len(json.dumps(less)) < len(json.dumps(LATE))
     again = seek.of(less, "less", "vllm-0.22.1")
-    assert again is not None and seek.first_noticed(mutant, [again]) == "less"
+    assert again is not None and parted(mutant, [again])["by"] == "less"
 
 
 def test_random_scenarios_are_of_every_profile() -> None:
@@ -52,5 +52,6 @@ def test_what_was_found_is_played() -> None:
     """Under its own name, in the profile in which it notices something."""
     assert not KEPT.keys() & ADDED.keys()
     played = {g.name: g.profile for g in golden()}
+    assert KEPT
     assert all(played[name] == entry["profile"] for name, entry in KEPT.items())
     assert all(entry["shows"] for entry in KEPT.values())
