@@ -73,6 +73,7 @@ def medians(samples: list[Sample]) -> list[float]:
 def main() -> None:
     """Measure the sizes named on the command line."""
     sizes, count, folder = sys.argv[1:4]
+    sys.path.insert(0, str(Path(__file__).parents[1] / ".src"))
     if importlib.util.find_spec("torch") is None:
         # The scheduler needs nothing of torch: stand-ins for it come with the oracle's tests.
         sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))

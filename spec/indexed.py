@@ -217,7 +217,7 @@ class IndexedEnv(HeapsInPlace, Env):
             return by[1] in s.hsh.holders
         if by is not None and by[0] == "outlived":
             if self.aligned_of(by[1]):
-                return any(map(test, range(s.tlen[by[1]])))
+                return any(map(test, range(self.first_held(by[1]), s.tlen[by[1]])))
             return bool(test(self.first_held(by[1])))
         if by is not None and by[0] == "awaited":
             return self.may_be_of_state(by[1]) and any(map(test, s.sched))
@@ -261,7 +261,8 @@ class IndexedEnv(HeapsInPlace, Env):
         if by == "victim":
             return min(range(s.nr), key=key, default=None)
         if by is not None and by[0] == "outlived" and self.aligned_of(by[1]):
-            return max(filter(test, range(s.tlen[by[1]])), default=None)
+            held = range(self.first_held(by[1]), s.tlen[by[1]])
+            return max(filter(test, held), default=None)
         if by is not None and by[0] == "outlived":
             return max(takewhile(test, count(self.first_held(by[1]))), default=None)
         if by in ("hit", "window"):
@@ -293,7 +294,8 @@ class IndexedEnv(HeapsInPlace, Env):
     def first_held(self, t: Any) -> int:
         """The first place of a table that has not the null block. Null blocks come first
         (GROUP-9); where a reading of a table holds for a place behind, whose block no token sees,
-        it holds for this one.
+        it holds for this one. In an aligned table there may be others between its states: it need
+        not hold for this one, but for no place before it.
         """
         s: Any = self.state
         i, length = self.nulls.get(t, 0), s.tlen[t]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from nullblock.spec.carriers import Nothing
+from nullblock.spec.carriers import Nothing, Zero
 from nullblock.spec.concrete import Key, State, Test
 from nullblock.spec.erased.windows import Window, Windows
 from nullblock.spec.facts import Config
@@ -169,14 +169,16 @@ class RecordEnv(IndexedEnv):
     def first(self, sort: str, test: Test, key: Key, by: Any = None, known: Any = None) -> Any:
         if by is not None and by[0] == "outlived":
             if self.aligned_of(by[1]):
-                last = self.last_before(test, self.length(by[1]))
-                return None if last < 0 else last
+                first = self.first_held(by[1])
+                last = self.last_between(test, first, self.length(by[1]))
+                return None if last < first else last
             return self.last_from(test, self.first_held(by[1]))
         return super().first(sort, test, key, by, known)
 
     def exists(self, sort: str, test: Test, by: Any = None) -> bool:
         if by is not None and by[0] == "outlived" and self.aligned_of(by[1]):
-            return self.last_before(test, self.length(by[1])) >= 0
+            first = self.first_held(by[1])
+            return self.last_between(test, first, self.length(by[1])) >= first
         return super().exists(sort, test, by)
 
     def count(self, sort: str, test: Test, by: Any = None) -> int:
@@ -198,10 +200,12 @@ class RecordEnv(IndexedEnv):
         s: Any = self.state
         return s.tlen[t]
 
-    def last_before(self, test: Test, n: int) -> int:
-        """The last of the first n places for which a reading holds; -1: none."""
-        i = n - 1
-        while i >= 0 and not test(i):
+    def last_between(self, test: Test, first: int, end: int) -> int:
+        """The last of the places from `first` on, before `end`, for which a reading holds; below
+        `first`: none.
+        """
+        i = end - 1
+        while i >= first and not test(i):
             i = i - 1
         return i
 
@@ -236,6 +240,8 @@ class RecordEnv(IndexedEnv):
         return super().trim(m, i)
 
     def blank(self, field: str) -> Any:
+        if field in BRIEF:  # once for whoever asks for slots
+            return Zero()
         if field in ENTRIES and self.max_seqs <= LONGEST_ROW:
             return self.windows.make()
         if field == "tab":

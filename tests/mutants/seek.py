@@ -2,12 +2,17 @@
 
     python tests/mutants/seek.py --seed N [--pool N] [--size N] [--tries N] [--smaller N]
     python tests/mutants/seek.py --seed N --only ID…    mutants that begin so, as rules.drafts
+    python tests/mutants/seek.py --seed N --explained   those that a reason explains
 
 Random scenarios of all families (`tests/fuzz/families.py`), in every profile, are played by the
 specification and by the reference. Then each mutant that no engine notices, and that nothing
 explains, is planted, and plays those that call a function that it changes, until one comes out
 otherwise. What noticed something is made smaller, as long as it notices as much, and joins
 `conformance/mutation/sought.json`, over which `systematic.py lockstep --new` asks next.
+
+A mutant that is explained, as equivalent say, and is noticed all the same has a reason that does
+not hold: with ``--explained`` such ones are asked about in place of the others, and a reason that
+falls is told with what refutes it.
 """
 
 import argparse
@@ -103,7 +108,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", metavar="ID", default=[], help="mutants that begin so"
     )
+    parser.add_argument("--explained", action="store_true", help="those that a reason explains")
     return parser.parse_args()
+
+
+def asked_about(*, explained: bool, only: list[str]) -> list[Mutant]:
+    """The mutants that no engine notices, and that something explains, or nothing does."""
+    left = [m for m in unnoticed(every()) if (reason(m) is not None) == explained]
+    return [m for m in left if m.id.startswith(tuple(only) or "")]
 
 
 def main() -> int:
@@ -113,8 +125,7 @@ def main() -> int:
     def tell(what: str) -> None:
         print(f"{time.monotonic() - began:6.0f} s {what}", flush=True)
 
-    left = [m for m in unnoticed(every()) if reason(m) is None]
-    left = [m for m in left if m.id.startswith(tuple(args.only) or "")]
+    left = asked_about(explained=args.explained, only=args.only)
     wanted = Counter(f for m in left for f in m.functions)
     pool = list(itertools.islice(drawn(args.seed, args.size), args.pool))
     drawn_as = {golden.name: (document, golden) for document, golden in pool}
@@ -130,7 +141,8 @@ def main() -> int:
         # Of one that never ends it is not known in which it does not.
         if said.get("by") in drawn_as:
             found[said["by"]].append(m)
-            tell(f"{m.id}: {said['by']}")
+            refuted = f", though: {reason(m)}" if args.explained else ""
+            tell(f"{m.id}: {said['by']}{refuted}")
     tell(f"{sum(map(len, found.values()))} noticed, in {len(found)} scenarios")
 
     def less(name: str) -> Json:

@@ -7,6 +7,7 @@ import pytest
 import seek
 
 from nullblock.conformance.mutation.lockstep import ADDED, SOUGHT, golden, parted
+from nullblock.spec.mutation import survivors
 from nullblock.spec.mutation.generate import by_id
 
 KEPT = json.loads(SOUGHT.read_text())
@@ -55,3 +56,15 @@ def test_what_was_found_is_played() -> None:
     assert KEPT
     assert all(played[name] == entry["profile"] for name, entry in KEPT.items())
     assert all(entry["shows"] for entry in KEPT.values())
+
+
+def test_explained_ones_are_asked_about_in_place_of_the_others() -> None:
+    """Both kinds are there, none is of both, and an ID begins those that are asked for."""
+    open_ones = seek.asked_about(explained=False, only=[])
+    explained = seek.asked_about(explained=True, only=[])
+    assert open_ones and explained
+    assert not {m.id for m in open_ones} & {m.id for m in explained}
+    assert all(survivors.reason(m) is not None for m in explained)
+    some = seek.asked_about(explained=True, only=["rules.pool."])
+    assert some and all(m.id.startswith("rules.pool.") for m in some)
+    assert len(some) < len(explained)
