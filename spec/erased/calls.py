@@ -76,6 +76,8 @@ class Calls(Columns):
             return self.function(f, args, named, frame, node)
         if f is bool and len(args) == 1:
             return self.computed(self.values.truth(self.condition(args[0])))
+        if f is sum and not named:
+            return self.computed(self.values.make("call", "sum({})", *args))
         if is_record(f):
             return self.built(f, args, named)
         if f in (tuple, list) and isinstance(node.args[0], (ast.GeneratorExp, ast.ListComp)):

@@ -41,6 +41,10 @@ class Do:
     rule: str = ""
 
 
+class Append(Do):
+    """One more in a list that a comprehension makes: nothing where nobody asks for the list."""
+
+
 class Raise(Do):
     """What ends the program with an error: what is left to be done, on one line."""
 
@@ -84,6 +88,8 @@ def counted(block: Iterable[Statement]) -> Counter[Atom]:
 def _collect(block: Iterable[Statement], found: list[Atom]) -> None:
     for s in block:
         match s:
+            case Append():
+                found += s.atoms[1:]
             case Let() | Do():
                 found += s.atoms
             case Set():
@@ -105,6 +111,8 @@ def _drop(block: list[Statement], used: Counter[Atom]) -> None:
         match s:
             case Let() if s.total and not used[s.name]:
                 continue
+            case Append() if not used[s.atoms[0]]:
+                continue
             case Set():
                 s.moves = [(name, atom) for name, atom in s.moves if used[name] and name != atom]
                 if not s.moves:
@@ -116,6 +124,8 @@ def _drop(block: list[Statement], used: Counter[Atom]) -> None:
                     continue
             case Loop():
                 _drop(s.body, used)
+                if s.over and not s.body:
+                    continue
             case _:
                 pass
         kept.append(s)

@@ -186,6 +186,11 @@ class RecordEnv(IndexedEnv):
             return len([r for r in self.requests if test(r)])
         return super().count(sort, test, by)
 
+    def sum_over(self, sort: str, of: Key) -> int:
+        if sort == "R":
+            return sum([of(r) for r in self.requests])
+        return super().sum_over(sort, of)
+
     def last_from(self, test: Test, first: int) -> int | None:
         """The last of the places from `first` on for which a reading holds, without a gap."""
         i = first
