@@ -205,7 +205,7 @@ def whole_blocks(s: State, r: Value, done: Value, n: Value) -> Value:
     goal = prefill_end(s, r)
     bound = goal if s.k.sem.prefills_end_in_blocks else last
     end = done + ite(done + n < bound, blocks_within(s, done, n), n)
-    whole = stopped(done, stopped(done, end, last), junction(s, r))
+    whole = up_to_junction(s, r, done, stopped(done, end, last))
     if s.k.sem.prefills_end_in_blocks:
         whole = ite(done % size != 0, stopped(done, whole, (done // size + 1) * size), whole)
     return ite(done < goal, whole - done, n)
@@ -217,7 +217,7 @@ def prefill_end(s: State, r: Value) -> Value:
 
 
 @clause("GROUP-69")
-def junction(s: State, r: Value) -> Value:
+def up_to_junction(s: State, r: Value, done: Value, end: Value) -> Value:
     """A prefill ends a step, too, where the kind of layers that is looked up first was hit up to,
     if that is more than what all kinds agree on: others have the same tokens, so that the state
     there may be hit. 0: nowhere.
@@ -225,7 +225,7 @@ def junction(s: State, r: Value) -> Value:
     Source: HybridKVCacheCoordinator.find_longest_cache_hit, num_uncached_common_prefix_tokens;
     Request.shared_prefix_boundary. Only in vllm-0.32.0.
     """
-    return s.junct[r] if s.k.sem.chunks_end_at_junctions else 0
+    return stopped(done, end, s.junct[r]) if s.k.sem.chunks_end_at_junctions else end
 
 
 def cut_first(s: State, r: Value, done: Value, n: Value) -> Value:

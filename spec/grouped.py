@@ -78,7 +78,8 @@ class Grouped:
         self.asks_once = len(kinds) == 2 and bool(full) and not (divided and again)
         """Whether one round of a lookup is the last, whatever it has shortened."""
         unlike = len(full) > 1 and len(kinds) > 2 and not alike
-        surprises = unlike or (divided and self.asks_once)
+        noted = config.semantics.chunks_end_at_junctions and config.mamba_split > 0
+        surprises = unlike or (divided and (self.asks_once or noted))
         self.in_turn = self.several and (any(self.marked) or surprises)
         """Whether a lookup asks one kind of layers after the other."""
         self.stumbles = any(

@@ -14,7 +14,7 @@ from nullblock.spec.aligned import goes_back, goes_back_at_last, is_aligned
 from nullblock.spec.catalogue import clause
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.mamba import settled_states
-from nullblock.spec.sessions import chain, continues
+from nullblock.spec.sessions import chain, continues, has_ended
 from nullblock.spec.sizes import blocks_of, full_of
 
 
@@ -292,6 +292,21 @@ def to_take(s: State, t: Value, lacks: Value, alone: Value) -> Value:
     """
     n = least(lacks, cap(s, t) - alone)
     return ite(n > 0, n, 0)
+
+
+def overlooked(s: State, t: Value) -> Value:
+    """Blocks that table t lacks and nobody reckons with, of who has ended and is tried again with
+    tokens computed (UPD-6): it holds none any more, and takes one for each of its places, those
+    that its next token does not see among them.
+
+    Source: SingleTypeKVCacheManager.get_num_blocks_to_allocate, num_skipped_blocks. Only in
+    vllm-0.22.1.
+    """
+    if either(not s.k.windowed, not (s.k.connector or s.k.sessions)):
+        return 0
+    r = s.k.owner(t)
+    n = passed(s, t, s.comp[r]) - s.tlen[t]
+    return ite(both(has_ended(s, r), n > 0), n, 0)
 
 
 def held_alone(s: State, t: Value) -> Value:

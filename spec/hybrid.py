@@ -21,6 +21,7 @@ from nullblock.spec.groups import (
     is_pending,
     missing,
     most_held,
+    overlooked,
     passed,
     passes_over,
 )
@@ -290,7 +291,7 @@ def lacking(s: State, r: Value, tokens: Value) -> Value:
     if not s.k.several:
         if s.k.aligns:
             return lacking_states(s, r, s.goal, s.nhit - s.na)
-        n = needed(s, r, tokens) - s.tlen[r] - (s.nhit - s.na)
+        n = needed(s, r, tokens) - s.tlen[r] - (s.nhit - s.na) - overlooked(s, r)
         # What is loaded may go beyond max_model_len.
         return ite(n > 0, n, 0) if s.k.connector else n
 
@@ -301,7 +302,7 @@ def lacks(s: State, t: Value, tokens: Value) -> Value:
     """The same of one table, where there are several."""
     if is_aligned(s, t):
         return lacking_states(s, t, s.goal, pending(s, t))
-    n = needed(s, t, tokens) - s.tlen[t] - pending(s, t)
+    n = needed(s, t, tokens) - s.tlen[t] - pending(s, t) - overlooked(s, t)
     return ite(n > 0, n, 0)
 
 
@@ -324,13 +325,13 @@ def lacks_whole(s: State, t: Value, tokens: Value) -> Value:
 
 def taken_off(s: State, t: Value) -> Value:
     """How many hits the gate takes off what table t needs: of the nulls before a load those that
-    it foresees.
+    it foresees; and what it overlooks.
     """
     if not (s.k.spans and s.k.connector):
-        return pending(s, t)
+        return pending(s, t) + overlooked(s, t)
     hits = full_of(s, t, hit_by(s, t))
     n = ite(foreseen(s, t) > hits, foreseen(s, t), hits)
-    return n - adopted(s, t)
+    return n - adopted(s, t) + overlooked(s, t)
 
 
 def taken_alone(s: State, t: Value) -> Value:

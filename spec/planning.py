@@ -5,11 +5,10 @@ inputs that ask what the core is about to do.
 from nullblock.spec.aligned import cut_first
 from nullblock.spec.fields import IDLE, RUN_PHASE, UPDATE, WAIT_PHASE
 from nullblock.spec.flight import concerns
-from nullblock.spec.gate import fits_whole
+from nullblock.spec.gate import fits, fits_whole
 from nullblock.spec.kernel import State, Value, both, either, neg
 from nullblock.spec.state import (
     chunk,
-    fits,
     has_no_tokens,
     is_waiting,
     may_chunk,

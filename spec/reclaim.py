@@ -7,11 +7,12 @@ this way out was chosen; what is written is in `nullblock.spec.rules.reclaim`.
 
 from nullblock.spec.catalogue import clause
 from nullblock.spec.fields import REMOTE, RUN_PHASE, WAIT_PHASE
+from nullblock.spec.gate import fits
 from nullblock.spec.hybrid import holds_nothing
 from nullblock.spec.kernel import State, Value, both, either, neg
 from nullblock.spec.remote import is_received, is_sent
 from nullblock.spec.sessions import num_taken
-from nullblock.spec.state import fits, is_head, is_waiting
+from nullblock.spec.state import is_head, is_waiting
 
 
 def waits_loaded(s: State, r: Value) -> Value:

@@ -15,21 +15,13 @@ from nullblock.spec.fields import (
     STOPPED_BY_ID,
     WAIT_PHASE,
 )
-from nullblock.spec.hybrid import (
-    all_hits,
-    awaits_state,
-    held_at_most,
-    is_passed_over,
-    lacking,
-    wanted,
-)
+from nullblock.spec.hybrid import all_hits, held_at_most, is_passed_over, wanted
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.later import is_ready
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
 from nullblock.spec.sizes import hit_tokens
-from nullblock.spec.slots import slots
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -249,19 +241,6 @@ def loads_states(s: State, r: Value) -> Value:
     if not s.k.split or s.k.sem.long_tables_stay:
         return False
     return both(s.ext > 0, may_chunk(s, r), neg(encoder.gets_nothing(s, r)))
-
-
-@clause("ALLOC-1")
-def fits(s: State, r: Value) -> Value:
-    """Slots are given if the blocks still missing, plus the hits that stand in the free queue, are
-    free: all or nothing.
-
-    Source: KVCacheManager.allocate_slots, get_num_blocks_to_allocate.
-    """
-    if awaits_state(s):
-        return False
-    kept_free = later.headroom(s) + later.set_aside(s, r)
-    return lacking(s, r, slots(s)) + s.nevict + kept_free <= s.nfree
 
 
 @clause("WAIT-4")

@@ -17,7 +17,7 @@ from nullblock.reference.sched.utils import check_stop as reference_check_stop
 from nullblock.reference.sched.waiting_phase import WaitingPhase
 from nullblock.reference.single_type_kv_cache_manager import FullAttentionManager
 from nullblock.reference.utils import cdiv
-from nullblock.spec import fields, state
+from nullblock.spec import fields, gate, state
 from nullblock.spec.concrete import Env
 from nullblock.spec.facts import Config
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1
@@ -321,7 +321,7 @@ def admission_by_the_rules(goal: int, hits: int, free_hits: int, free: int) -> b
     k = environment(4, max_len=goal)
     s: Any = SimpleNamespace(k=k, goal=goal, tlen={R: 0}, nhit=hits, na=0, nevict=free_hits)
     s.nfree, s.phase, s.actor = free, fields.WAIT_PHASE, R
-    return bool(state.fits(s, R))
+    return bool(gate.fits(s, R))
 
 
 def admission_by_the_reference(goal: int, hits: int, free_hits: int, free: int) -> bool:
@@ -344,7 +344,7 @@ def fits_by_the_rules(held: int, goal: int, free: int, size: int, max_len: int) 
         k=environment(size, max_len=max_len), goal=goal, tlen={R: held}, nhit=0, na=0
     )
     s.nevict, s.nfree, s.phase, s.actor = 0, free, fields.RUN_PHASE, R
-    return bool(state.fits(s, R))
+    return bool(gate.fits(s, R))
 
 
 def can_allocate_by_the_rules(computed: int, new: int, free: int) -> bool:

@@ -21,6 +21,7 @@ from nullblock.conformance.mutation.cross_scenarios import MORE_CROSS
 from nullblock.conformance.mutation.deferred_scenarios import MORE_DEFERRED
 from nullblock.conformance.mutation.draft_scenarios import MORE_DRAFTS
 from nullblock.conformance.mutation.encoder_scenarios import MORE_ITEMS
+from nullblock.conformance.mutation.found_scenarios import MORE_FOUND
 from nullblock.conformance.mutation.group_scenarios import MORE_GROUPS
 from nullblock.conformance.mutation.input_scenarios import MORE_INPUTS
 from nullblock.conformance.mutation.later_scenarios import MORE_LATER
@@ -45,7 +46,7 @@ shows there.
 ADDED = {
     **(MORE | MORE_DRAFTS | MORE_GROUPS | MORE_WAITS | MORE_ITEMS | MORE_CROSS),
     **(MORE_MAMBA | MORE_LAYERS | MORE_LATER | MORE_SESSIONS | MORE_INPUTS),
-    **(MORE_REMOTE | MORE_DEFERRED | MORE_ROOM | MORE_RECLAIM),
+    **(MORE_REMOTE | MORE_DEFERRED | MORE_ROOM | MORE_RECLAIM | MORE_FOUND),
 }
 """Scenarios for what no golden scenario notices."""
 SECONDS = 60.0

@@ -4,6 +4,7 @@ from nullblock.spec.aligned import is_aligned
 from nullblock.spec.cache_events import stored, stored_again
 from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED
+from nullblock.spec.gate import fits
 from nullblock.spec.groups import is_null, is_padding
 from nullblock.spec.hybrid import hit_table
 from nullblock.spec.kernel import State, Value, both, loop
@@ -25,7 +26,7 @@ from nullblock.spec.rules.pool import (
 )
 from nullblock.spec.sizes import full_of
 from nullblock.spec.slots import hashable, lacks_end, lacks_state, room
-from nullblock.spec.state import fits, lru
+from nullblock.spec.state import lru
 
 
 def allocate_slots(s: State, r: Value) -> Value:

@@ -2,10 +2,11 @@
 
 from nullblock.spec.deferred import awaits_steps, goes_next, is_due, num_left
 from nullblock.spec.fields import IDLE, LEAVING, RUN_PHASE
+from nullblock.spec.gate import fits
 from nullblock.spec.kernel import State, Value, ensure, least, neg, require, rule
 from nullblock.spec.rules.encoder import forget_plan
 from nullblock.spec.rules.pool import _enqueue, open_front
-from nullblock.spec.state import fits, turn, victim
+from nullblock.spec.state import turn, victim
 
 
 @rule("REMOTE-54", "TB")

@@ -3,7 +3,7 @@
 from nullblock.spec.aligned import would_shrink
 from nullblock.spec.encoder import is_planned, is_taken, refers_to_any
 from nullblock.spec.fields import NEW, PREEMPTED, RESUMED, RUN_PHASE, RUNNING, WAIT_PHASE
-from nullblock.spec.gate import fits_whole
+from nullblock.spec.gate import fits, fits_whole
 from nullblock.spec.groups import has_prefix
 from nullblock.spec.hybrid import (
     agreed,
@@ -41,7 +41,6 @@ from nullblock.spec.rules.waiting import leave_first_place, leave_head, leave_li
 from nullblock.spec.sessions import has_more_places, may_hold, may_stand_twice, runs_already
 from nullblock.spec.slots import filled, slots
 from nullblock.spec.state import (
-    fits,
     has_no_tokens,
     is_cached,
     is_head,

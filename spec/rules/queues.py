@@ -14,6 +14,7 @@ from nullblock.spec.fields import (
     UPDATE,
     WAITING,
 )
+from nullblock.spec.gate import fits
 from nullblock.spec.hybrid import holds_nothing
 from nullblock.spec.kernel import State, Value, both, either, ite, neg, require, rule
 from nullblock.spec.rules.clients import note_end
@@ -42,7 +43,7 @@ from nullblock.spec.rules.waiting import (
     stay_ended,
 )
 from nullblock.spec.sessions import holds_while_waiting, is_left, is_lost
-from nullblock.spec.state import check_stop, fits, is_victim, is_waiting, servable
+from nullblock.spec.state import check_stop, is_victim, is_waiting, servable
 from nullblock.spec.turns import goes_on
 from nullblock.spec.waiting import is_skipped
 

@@ -8,13 +8,14 @@ from typing import Any
 import z3  # type: ignore[import-untyped]
 
 from nullblock.spec.fields import FIELDS, RUNNING, WAIT_PHASE
+from nullblock.spec.gate import fits
 from nullblock.spec.kernel import State, Value, both, either, ensure, implies, neg, require
 from nullblock.spec.machine.blocks import allocate_slots
 from nullblock.spec.prover.jobs import claimed
 from nullblock.spec.prover.symbols import SORTS, Term, term
 from nullblock.spec.rules.pool import adopt, publish, push_new
 from nullblock.spec.slots import room
-from nullblock.spec.state import fits, in_queue, turn
+from nullblock.spec.state import in_queue, turn
 from nullblock.spec.theorems.outline import Outline, every_rule, kept_by_every_rule
 from nullblock.spec.theorems.theorem import Found, followed, theorem
 

@@ -1,5 +1,5 @@
 """The named scenarios, and those in which random steps found a difference once, on the
-specification and the reference beside the real vLLM 0.22.1.
+specification and the reference beside the real vLLM 0.22.1, or 0.32.0.
 """
 
 import json
@@ -13,6 +13,7 @@ from oracle.client import Oracle
 from nullblock.conformance.engines import features_of
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.scope import used
+from nullblock.spec.profiles import VLLM_0_32_0
 
 NAMED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "oracle" / "data" / "scenarios.json").read_text()
@@ -21,6 +22,10 @@ FOUND: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data" / "found.json").read_text()
 )
 """What was mended since: each is the smallest scenario that showed it."""
+FOUND_LATER: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "data" / "found_later.json").read_text()
+)
+"""The same of vllm-0.32.0."""
 OUT_OF_SCOPE = {("token-for-who-wants-a-vector", "spec")}
 
 
@@ -49,6 +54,14 @@ def test_what_was_found_once_is_mended(name: str, oracle: Oracle) -> None:
     assert not outcome.differences and not outcome.refused
     if "spec" not in engines:
         assert run(FOUND[name], ("spec",), oracle).refused
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", FOUND_LATER)
+def test_what_was_found_of_the_later_line_is_mended(name: str, oracle_0_32: Oracle) -> None:
+    """Likewise, beside the real vLLM 0.32.0."""
+    outcome = run(FOUND_LATER[name], ("spec", "reference"), oracle_0_32, VLLM_0_32_0)
+    assert not outcome.differences and not outcome.refused
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_what_was_translated_before_is_translated_anew() -> None:
         ("rules.lookup.hold_back.conjunct-1", False),  # under a not, less is more
         ("rules.pool.adopt.skip-1", False),
         ("rules.pool.publish.boundary-2", False),  # >= becomes >
-        ("state.fits.boundary-1", False),
+        ("gate.fits.boundary-1", False),
     ],
 )
 def test_what_asks_less_is_known(id: str, less: bool) -> None:

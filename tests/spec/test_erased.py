@@ -14,6 +14,7 @@ from nullblock.spec.erased.code import Break, Do, Let, Loop, Statement, counted,
 from nullblock.spec.erased.program import erased, residual
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.facts import Config, Encoder, Group, Request
+from nullblock.spec.gate import fits
 from nullblock.spec.kernel import RULES, loop
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
@@ -21,7 +22,6 @@ from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics
 from nullblock.spec.rules.lookup import begin_lookup
 from nullblock.spec.rules.pool import evict_block, push_new
-from nullblock.spec.state import fits
 
 SMALL = Config(
     num_blocks=9,
