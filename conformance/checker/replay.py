@@ -45,6 +45,7 @@ from nullblock.conformance.trace.records import (
     Draft,
     Error,
     Evict,
+    Feature,
     Gap,
     Header,
     Lost,
@@ -171,6 +172,8 @@ class Replay:
                 self._error(record)
             case Lost():
                 raise NotRecorded(f"anything after the recorder gave up ({record.reason})")
+            case Feature(name=name):
+                raise NotRecorded(f"the feature {name}")
             case Unknown():
                 raise NotRecorded(f"what records of kind {record.kind!r} mean")
             case _:

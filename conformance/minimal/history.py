@@ -20,6 +20,7 @@ from nullblock.conformance.trace.records import (
     End,
     Error,
     Evict,
+    Feature,
     Header,
     Lost,
     Matched,
@@ -240,7 +241,9 @@ class _Reading:
                 self.events.append(record)
             case Compiled() | ResetEncoderCache() | Chunk() | SessionEnd():
                 raise Impossible(NO_SCENARIO)
-            case Header() | Part() | State() | Error() | Lost() | End() | Unknown() | Passed():
+            case Header() | Part() | State() | Feature() | Error() | Lost() | End():
+                pass
+            case Unknown() | Passed():
                 pass
 
     def remote_says(self, record: Shown) -> tuple[Said, Holds]:

@@ -269,6 +269,8 @@ class Observed(Piece, frozen=True, kw_only=True):
     """What a KV connector answers; needed where there is one."""
     transfers: Observation = "absent"
     """What workers report of loads and sends; needed where there is a KV connector."""
+    feature: Observation = "absent"
+    """What decides between steps and no other record tells."""
 
 
 class Header(Line, frozen=True, kw_only=True, tag="header"):

@@ -22,6 +22,7 @@ from nullblock.conformance.trace.records import (
     End,
     Error,
     Evict,
+    Feature,
     Gap,
     Header,
     Lost,
@@ -129,7 +130,7 @@ class Order:
                 for ids in (record.received, record.sent, record.failed, record.delayed):
                     self._known("a report of", ids)
                 self.call = record
-            case Pause() | Reset() | Evict() | ResetEncoderCache() | Unknown():
+            case Pause() | Reset() | Evict() | ResetEncoderCache() | Feature() | Unknown():
                 pass
             case State():
                 self._state(record)

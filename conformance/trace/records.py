@@ -25,7 +25,6 @@ from nullblock.conformance.trace.base import (
     Least,
     Limit,
     Line,
-    PauseName,
     Piece,
     Positive,
     Rank,
@@ -41,6 +40,7 @@ from nullblock.conformance.trace.header import (
     Observed,
     TraceConfig,
 )
+from nullblock.conformance.trace.inputs import Compiled, Evict, Feature, Pause
 from nullblock.conformance.trace.remote import (
     Answer,
     Connector,
@@ -62,6 +62,7 @@ __all__ = [
     "CacheGroup",
     "Chain",
     "Chunk",
+    "Compiled",
     "Connector",
     "Count",
     "Draft",
@@ -69,12 +70,15 @@ __all__ = [
     "Encoder",
     "EncoderCache",
     "EngineInfo",
+    "Evict",
+    "Feature",
     "Groups",
     "Header",
     "Item",
     "Kept",
     "Matched",
     "Observed",
+    "Pause",
     "RemoteState",
     "RequestNumber",
     "RequestState",
@@ -138,31 +142,12 @@ class Abort(Line, frozen=True, kw_only=True, tag="abort"):
     state: "PostState | UnsetType" = UNSET
 
 
-class Pause(Line, frozen=True, kw_only=True, tag="pause"):
-    """Input: how much may be scheduled from now on."""
-
-    pause_state: PauseName
-
-
 class Reset(Line, frozen=True, kw_only=True, tag="reset"):
     """Input: the prefix cache is to be emptied. Decision: whether it was."""
 
     reset_running: bool = False
     ok: bool | UnsetType = UNSET
     state: "PostState | UnsetType" = UNSET
-
-
-class Compiled(Line, frozen=True, kw_only=True, tag="compiled"):
-    """Input: the grammars of requests are compiled."""
-
-    ids: list[RequestNumber]
-
-
-class Evict(Line, frozen=True, kw_only=True, tag="evict"):
-    """Input: blocks are taken out of the prefix cache."""
-
-    blocks: list[BlockId]
-    """Where a header's ``block_ids`` is ``absent`` the list is empty, and says nothing."""
 
 
 class PostState(Piece, frozen=True, kw_only=True):
@@ -380,6 +365,7 @@ Record = (
     | Reset
     | Evict
     | Compiled
+    | Feature
     | ResetEncoderCache
     | Chunk
     | SessionEnd

@@ -7,10 +7,13 @@ For each scenario, by name: ``NAME.plain`` and ``NAME.recorded`` hold the driver
 and in every second scenario after every third. A recording is called by its scenario's name, not
 at random, so that it comes out the same each time. A scenario with a number ``recorded_from`` is
 recorded from the event with that number on, counted from 0; one with ``observe``, a text, with
-that in ``NULLBLOCK_TRACE_OBSERVE``.
+that in ``NULLBLOCK_TRACE_OBSERVE``. For releases that know of it, ``throttled`` has the numbers of
+steps that are asked to hold prefills back, where all others are asked not to, and
+``failed_recving`` the ids of which the update with a number reports that their load has failed.
 """
 
 import hashlib
+import itertools
 import json
 import os
 import secrets
@@ -30,6 +33,7 @@ from played import EncoderConnector  # noqa: E402
 from setup_engine import DEFAULTS  # noqa: E402
 from surroundings import connect  # noqa: E402
 from vllm.v1.core.sched import async_scheduler, scheduler  # noqa: E402
+from vllm.v1.outputs import KVConnectorOutput  # noqa: E402
 
 from nullblock.conformance.adapters.vllm import recorder  # noqa: E402
 
@@ -69,6 +73,24 @@ def begin_later(driver: Any, begins: int, where: str) -> None:
     driver.take = taken
 
 
+def tell_besides(driver: Any, scenario: dict[str, Any]) -> None:
+    """What the engine is told with a step, or an output, that scenarios have no words for."""
+    held, failing = scenario.get("throttled"), scenario.get("failed_recving", {})
+    schedule, report = driver.scheduler.schedule, driver.surroundings.take_report
+    updates = itertools.count(1)
+
+    def reported() -> Any:
+        found, failed = report(), failing.get(str(next(updates)), ())
+        if failed:
+            found = found or KVConnectorOutput()
+            found.failed_recving = set(failed)
+        return found
+
+    driver.surroundings.take_report = reported
+    if held is not None:
+        driver.scheduler.schedule = lambda: schedule(driver.num_steps in held)
+
+
 def main() -> None:
     """Run them all."""
     scenarios, folder = json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
@@ -87,6 +109,7 @@ def main() -> None:
             where, begins = str(folder / f"{name}.jsonl"), scenario.get("recorded_from", 0)
             os.environ["NULLBLOCK_TRACE"] = "" if begins else where
             driver = drive.Driver(json.loads(json.dumps(scenario)))
+            tell_besides(driver, scenario)
             if begins and suffix == "recorded":
                 begin_later(driver, begins, where)
             lines = driver.run()

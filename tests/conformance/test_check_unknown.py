@@ -91,6 +91,15 @@ def nothing_told(lines: Lines) -> None:
     lines += [{"ev": "abort", "asked": [], "status": "FINISHED_ABORTED"}, {"ev": "reset"}]
 
 
+def named(lines: Lines) -> None:
+    """Something decides the third step, and no record says how: nobody is scheduled then."""
+    at = [i for i, x in enumerate(lines) if x["ev"] == "schedule"][2]
+    lines[at:] = [
+        {"ev": "feature", "name": "throttle_prefills"},
+        {"ev": "schedule", "step": 3, "ids": [], "tokens": []},
+    ]
+
+
 def unordered(lines: Lines) -> None:
     """Two running requests are aborted, and nobody saw which first."""
     at = next(i for i, x in enumerate(lines) if x["ev"] == "update" and len(x["ids"]) == 2)
@@ -121,6 +130,7 @@ UNKNOWN: dict[str, tuple[Any, str]] = {
     "arrival times": (priority, "arrival time of request 0"),
     "evicted blocks": (header(block_ids="absent"), "which blocks were evicted"),
     "the recorder's end": (cut("lost", reason="MemoryError"), "MemoryError"),
+    "what comes between steps": (named, "the feature throttle_prefills"),
     "an unknown exception": (cut("error", during="abort", type="KeyError"), "abort raised"),
     "speculative tokens": (speculative, "3 in its output"),
     "decisions that are nowhere told": (nothing_told, "decisions"),

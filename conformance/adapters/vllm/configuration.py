@@ -20,8 +20,10 @@ SINCE = {
     **dict.fromkeys(("cross_attention", "sink_len"), "1.6"),
 }
 """The version in which words are new of a configuration, its groups and its encoder."""
-CHUNKS_SINCE = "1.7"
-"""That in which sessions have words for encoder inputs of later chunks."""
+CHUNKS_SINCE = FEATURES_SINCE = "1.7"
+"""That in which sessions have words for encoder inputs of later chunks; and that in which what
+decides between steps is named.
+"""
 OBSERVED = ("add", "output", "abort", "pause", "reset", "evict", "schedule", "update", "compiled")
 
 
@@ -36,6 +38,7 @@ def header(
     words = words.union(config.get("encoder", ()), *config.get("groups", ()))
     of_sessions = CHUNKS_SINCE if sessions and "encoder" in config else WITHOUT
     since = [VERSION if later else WITHOUT, of_sessions]
+    since += [FEATURES_SINCE] if names_features(scheduler) else []
     since += [SINCE[word] for word in words if word in SINCE]
     record: dict[str, Any] = {
         "ev": "header",
@@ -56,6 +59,8 @@ def header(
         record["observed"]["draft"] = "complete"
     if "connector" in config:
         record["observed"] |= {"matched": "complete", "transfers": "complete"}
+    if names_features(scheduler):
+        record["observed"]["feature"] = "complete"
     if settings.state_every:
         record["observed"]["state"] = "sampled"
     if events_are_on(scheduler, settings):
@@ -82,6 +87,13 @@ def events_are_on(scheduler: Any, settings: Settings) -> bool:
     return bool(
         "events" in settings.observe and getattr(scheduler, "enable_kv_cache_events", False)
     )
+
+
+def names_features(scheduler: Any) -> bool:
+    """Whether the engine is told between steps what no record tells: 0.32.0 holds prefills back,
+    and learns by its requests which loads have failed.
+    """
+    return hasattr(scheduler, "prefill_capacity_bound")
 
 
 def is_asynchronous(scheduler: Any) -> bool:

@@ -115,19 +115,21 @@ class Recording:
 
         self._observed("add", lambda: engine.add_request(request), after, at_once=known)
 
-    def schedule(self) -> Any:
-        """Decide a step."""
+    def schedule(self, *args: Any, **kwargs: Any) -> Any:
+        """Decide a step. An argument is new in 0.32.0: whether prefills are held back."""
         tape = self._tape
         tape.unreturned += 1
         if tape.inside or not tape.running:
-            return super().schedule()  # type: ignore[misc]
+            return super().schedule(*args, **kwargs)  # type: ignore[misc]
+        if any(args) or any(kwargs.values()):
+            tape.safely(tape.feature, "throttle_prefills")
         if self._nullblock_connector is not None:
             self._nullblock_connector.clear()
         if self._nullblock_items is not None:
             self._nullblock_items.clear()
         tape.inside = True
         try:
-            decided = super().schedule()  # type: ignore[misc]
+            decided = super().schedule(*args, **kwargs)  # type: ignore[misc]
         except BaseException as error:
             tape.safely(tape.raised, "schedule", error)
             raise
@@ -147,10 +149,13 @@ class Recording:
         call = super().update_from_output  # type: ignore[misc]
         if tape.inside or not tape.running:
             return call(scheduler_output, model_runner_output)
-        if tape.drafts:
-            tape.safely(tape.before_update, model_runner_output)
         if self._nullblock_connector is not None:
             self._nullblock_connector.clear()
+            requests = self.requests  # type: ignore[attr-defined]
+            if tape.safely(remote.fails_by_request, model_runner_output, requests):
+                tape.safely(tape.feature, "failed_recving")
+        if tape.drafts:
+            tape.safely(tape.before_update, model_runner_output)
         tape.inside = True
         try:
             result = call(scheduler_output, model_runner_output)

@@ -145,6 +145,18 @@ def watched(
     return passed_on
 
 
+def fails_by_request(sampled: Any, requests: dict[str, Any]) -> bool:
+    """Whether workers report loads as failed by their requests, and not by blocks (since 0.32.0).
+    Of whom no load is under way that decides nothing.
+    """
+    report = getattr(sampled, "kv_connector_output", None)
+    for id in getattr(report, "failed_recving", None) or ():
+        request = requests.get(id)
+        if request is not None and request.status.name == "WAITING_FOR_REMOTE_KVS":
+            return True
+    return False
+
+
 def matched(asked: list[Fields], of: dict[str, int], *, blocks: bool) -> Fields:
     """A ``matched`` record. Of whom no number is known nothing is told."""
     answers = []

@@ -50,6 +50,8 @@ class Tape:
         self._tap: EventTap | None = None
         self.drafts = False
         """Whether there are drafts: then an output is looked at before the engine has it, too."""
+        self._named: set[str] = set()
+        """Features that are named already, in this part and after its last gap."""
         self._dropped = 0
         self._part_size = self._part_full = 0
 
@@ -217,6 +219,15 @@ class Tape:
             if self.observer.backlog.due:
                 self._flush()
 
+    def feature(self, name: str) -> None:
+        """What decides in the call that comes has no words. It is not written before that is told:
+        they stand in one part, or are lost together.
+        """
+        if not self.waiting_for_start and name not in self._named:
+            self._named.add(name)
+            self.catch_up()
+            self.observer.backlog.put([{"ev": "feature", "name": name}])
+
     @property
     def waiting(self) -> int:
         """How much the writer has still to do: records to be encoded, and bytes."""
@@ -260,6 +271,7 @@ class Tape:
 
     def _forget(self) -> None:
         """The next records may not refer to those before."""
+        self._named.clear()
         with self.observer.backlog.lock:
             self.teller.forget()
 
