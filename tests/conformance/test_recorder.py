@@ -33,11 +33,11 @@ class TestRequestNumbers:
         """An id keeps its number for a while after its request ended, and then no longer."""
         numbers = RequestNumbers()
         assert [numbers.number(id) for id in ("x", "y", "x")] == [0, 1, 0]
-        numbers.finished(1, ["x"], live=())
+        numbers.finished(1, ["x"])
         for step in range(2, numbers.REMEMBERED + 1):
-            numbers.finished(step, (), live=())
+            numbers.finished(step, ())
         assert numbers.number("x") == 0
-        numbers.finished(numbers.REMEMBERED + 1, (), live=())
+        numbers.finished(numbers.REMEMBERED + 1, ())
         assert numbers.of == {"y": 1}
         assert numbers.number("x") == 2
 
@@ -45,8 +45,8 @@ class TestRequestNumbers:
         """A request that has an id again keeps its number."""
         numbers = RequestNumbers()
         numbers.number("x")
-        numbers.finished(1, ["x"], live=())
-        numbers.finished(numbers.REMEMBERED + 1, (), live={"x"})
+        numbers.finished(1, ["x"])
+        numbers.finished(numbers.REMEMBERED + 1, (), {"x"})
         assert numbers.of == {"x": 0}
 
 

@@ -73,7 +73,7 @@ class Alike:
         self._flying[seen.number] = Flying(seen, self._ring.filling(many))
         self._last, self._whole = seen, whole
         observer.steps = seen.number
-        observer.numbers.finished(seen.number, seen.others.finished, steps.scheduler.requests)
+        observer.ended(seen.number, seen.others.finished)
         return observer.tell(record, seen.counted, short=True)
 
     def _turn(

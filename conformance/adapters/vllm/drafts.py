@@ -132,9 +132,10 @@ def _doubled(drafts: bytes) -> int | None:
 def _of(step: Step, whose: list[str], rejected: Many) -> Many:
     """What was rejected of each in a step, of somebody else's drafts none."""
     ids = step.ids
-    places = step.gone if whose is step.after else absent(whose, ids)
+    leads = whose is step.after and not _come_back(step)
+    places = step.gone if leads else absent(whose, ids)
     many = len(whose) - len(places)
-    if whose is step.after or ids[:many] == without(whose, places):
+    if leads or ids[:many] == without(whose, places):
         # Mostly few have gone, and new ones are behind the others.
         kept = without(list(rejected), places)
         each = kept + [0] * (len(ids) - many)
@@ -142,6 +143,15 @@ def _of(step: Step, whose: list[str], rejected: Many) -> Many:
         of = dict(zip(whose, rejected, strict=True))
         each = [of.get(r, 0) for r in ids]
     return bytes(each) if isinstance(rejected, bytes) else each
+
+
+def _come_back(step: Step) -> bool:
+    """Whether somebody has left the step before and stands behind its others in this one: it was
+    reset and resumed at once, or has the id of one that ended. Outputs are told by number.
+    """
+    gone, after = step.gone, step.after
+    tail = step.ids[len(after) - len(gone) :]
+    return bool(gone and tail) and not set(tail).isdisjoint(map(after.__getitem__, gone))
 
 
 def told(step: Step, many: int) -> Fields:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from nullblock.conformance.adapters.vllm.numbering import RequestNumbers, runs
-from nullblock.conformance.adapters.vllm.remote import watched
+from nullblock.conformance.adapters.vllm.remote import Watcher
 from nullblock.conformance.adapters.vllm.seen import OfStep
 
 Fields = dict[str, Any]
@@ -64,11 +64,12 @@ def watch(scheduler: Any, safely: Callable[..., Any]) -> Asked | None:
     connector, asked = getattr(scheduler, "ec_connector", None), Asked()
     if connector is None:
         return None
+    watcher = Watcher(safely)
     notes: dict[str, Callable[..., None]]
     notes = {"has_cache_item": asked.answered, "update_state_after_alloc": asked.has_room}
     try:
         for name, note in notes.items():
-            setattr(connector, name, watched(getattr(connector, name), note, safely))
+            watcher.watch(connector, name, note)
     except Exception:
         return None
     return asked

@@ -6,8 +6,8 @@ memory does not grow with the length of a recording.
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Container, Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -24,7 +24,9 @@ class RequestNumbers:
     def __init__(self) -> None:
         self.of: dict[str, int] = {}
         self._next = 0
-        self._finished: deque[tuple[int, Iterable[str]]] = deque()
+        self._finished: deque[tuple[int, list[str]]] = deque()
+        self._last: dict[str, int] = {}
+        """The last of the steps there that report an end of this id."""
 
     def number(self, id: str) -> int:
         """The number of an id, a new one if it has none."""
@@ -40,14 +42,23 @@ class RequestNumbers:
         except KeyError:
             return list(map(self.number, ids))
 
-    def finished(self, step: int, ids: Iterable[str], live: Any) -> None:
-        """Step ``step`` reports that these ended: they will be forgotten if they stay away."""
+    def finished(self, step: int, ids: Iterable[str], *live: Container[str]) -> None:
+        """Step ``step`` reports that these ended: they will be forgotten if they stay away.
+
+        Who had an id before may have ended long ago when steps of the next one are in flight, so
+        that its last end counts. ``live``: whoever has a number still; of them an end is to come.
+        """
         if ids:
-            self._finished.append((step, list(ids)))
+            ended = list(ids)
+            self._finished.append((step, ended))
+            self._last.update(dict.fromkeys(ended, step))
         while self._finished and self._finished[0][0] <= step - self.REMEMBERED:
-            for id in self._finished.popleft()[1]:
-                if id not in live:
-                    self.of.pop(id, None)
+            told, ended = self._finished.popleft()
+            for id in ended:
+                if self._last.get(id) == told:
+                    del self._last[id]
+                    if not any(id in those for those in live):
+                        self.of.pop(id, None)
 
 
 class AdapterNumbers:

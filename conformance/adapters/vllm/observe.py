@@ -220,7 +220,13 @@ class Observer:
     def _let_go(self, id: str) -> None:
         """The blocks of a request that has ended are kept no longer."""
         self.chains.remove(id)
-        self.numbers.finished(self.steps, [id], self.scheduler.requests)
+        self.ended(self.steps, [id])
+
+    def ended(self, step: int, ids: Iterable[str]) -> None:
+        """A step reports ends. The engine may be ahead of what is told: who has ended there is
+        alive here, and who has ended here may be kept there.
+        """
+        self.numbers.finished(step, ids, self.requests, self.scheduler.requests)
 
     def before_abort(self, ids: Iterable[str] | str | None) -> list[int] | None:
         """The numbers of the requests that an abort names."""

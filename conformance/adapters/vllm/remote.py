@@ -116,7 +116,7 @@ def watch(scheduler: Any, safely: Callable[..., Any]) -> Answers | None:
     connector = getattr(scheduler, "connector", None)
     if connector is None:
         return None
-    answers = Answers()
+    answers, watcher = Answers(), Watcher(safely)
     noted: dict[str, Callable[..., None]] = {
         "get_num_new_matched_tokens": answers.asked,
         "update_state_after_alloc": answers.begun,
@@ -126,23 +126,38 @@ def watch(scheduler: Any, safely: Callable[..., Any]) -> Answers | None:
     try:
         for name, note in noted.items():
             if hasattr(connector, name):
-                setattr(connector, name, watched(getattr(connector, name), note, safely))
+                watcher.watch(connector, name, note)
     except Exception:
         return None
     return answers
 
 
-def watched(
-    call: Callable[..., Any], note: Callable[..., None], safely: Callable[..., Any]
-) -> Callable[..., Any]:
-    """A method that passes every call on and notes it with its answer."""
+class Watcher:
+    """Watches methods of one connector. What it calls of itself meanwhile, as vLLM's
+    ``MultiConnector`` does, the engine has not asked: only the outermost call is noted.
+    """
 
-    def passed_on(*args: Any, **kwargs: Any) -> Any:
-        answer = call(*args, **kwargs)
-        safely(note, answer, *args, **kwargs)
-        return answer
+    def __init__(self, safely: Callable[..., Any]) -> None:
+        self._safely = safely
+        self._asked = False
+        """Whether the connector is inside a call that is watched."""
 
-    return passed_on
+    def watch(self, connector: Any, name: str, note: Callable[..., None]) -> None:
+        """Pass every call of the method with that name on, and note it with its answer."""
+        call = getattr(connector, name)
+
+        def passed_on(*args: Any, **kwargs: Any) -> Any:
+            if self._asked:
+                return call(*args, **kwargs)
+            self._asked = True
+            try:
+                answer = call(*args, **kwargs)
+            finally:
+                self._asked = False
+            self._safely(note, answer, *args, **kwargs)
+            return answer
+
+        setattr(connector, name, passed_on)
 
 
 def fails_by_request(sampled: Any, requests: dict[str, Any]) -> bool:

@@ -104,7 +104,7 @@ class Steps:
         self.before = step
         if observer.drafts:
             self.rejected.since.clear()
-        observer.numbers.finished(step.number, seen.others.finished, self.scheduler.requests)
+        observer.ended(step.number, seen.others.finished)
         return observer.tell(record, seen.counted, short=record["ev"] == "schedule+")
 
     def _different(self, step: Step, seen: Seen, before: Step | None) -> Fields:
