@@ -2,22 +2,17 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.explanation import Like
+from nullblock.conformance.checker.explanation import Like, Tried
 from nullblock.conformance.trace.records import Header
 from nullblock.spec.departures import DEPARTURES, Defect
-from nullblock.spec.profiles import PROFILES, Semantics
+from nullblock.spec.profiles import Semantics
 from nullblock.spec.switches import meaning
 
-FEW_STEPS, SOME_STEPS = 300, 5000
-"""Steps up to which a trace is judged again by every other semantics, and by those whose switch
-has to do with the rule."""
 FEW = 2
 """Known departures that are told at length."""
 HOW = (
@@ -135,62 +130,27 @@ def like(rule: str | None, semantics: Semantics) -> tuple[Like, ...]:
     return tuple(
         Like(d.name, d.upstream, d.story, f"{d.switch}={str(d.value).lower()}")
         for d in DEPARTURES
-        if rule is not None and getattr(semantics, d.switch) != d.value and _looks(d, rule)
+        if rule is not None and getattr(semantics, d.switch) != d.value and looks(d, rule)
     )
 
 
-def _looks(d: Defect, rule: str) -> bool:
+def looks(d: Defect, rule: str) -> bool:
+    """Whether a departure shows as a mismatch of a rule."""
     cited = set(_ID.findall(meaning(d.switch))) | {d.breaks}
     return rule in cited or d.name in LOOKS.get(rule, ())
 
 
-def variants(
-    path: Path,
-    line: int,
-    file: str,
-    semantics: Semantics,
-    label: str,
-    rule: str | None = None,
-) -> tuple[str, ...]:
-    """Profiles, and single switches of this one, with which the rules explain the trace up to and
-    including a line; with `rule`, only switches that have to do with it. Raises ``OSError``.
-    """
-    from nullblock.conformance.checker.check import check
-
-    found = []
-    for name, other in _others(semantics, label, rule):
-        verdict = check(path, other, name, until=(line, file), deep=False)
-        if verdict.first is None and verdict.verdict == "CONFORMS":
-            found.append(name)
-    return tuple(found)
-
-
-def _others(semantics: Semantics, label: str, rule: str | None) -> Iterator[tuple[str, Semantics]]:
-    profiles = {name: value for name, value in PROFILES.items() if value != semantics}
-    yield from ((f"--profile {name}", value) for name, value in profiles.items())
-    base, *rest = (part.strip() for part in label.split(","))
-    sets = "".join(f" --set {s}" for s in rest)
-    departing = {d.switch for d in DEPARTURES if rule is not None and _looks(d, rule)}
-    for switch in fields(Semantics):
-        if rule is not None and rule not in meaning(switch.name) and switch.name not in departing:
-            continue
-        turned = not getattr(semantics, switch.name)
-        other = replace(semantics, **{switch.name: turned})
-        if other not in profiles.values():
-            name = f"--profile {base}{sets} --set {switch.name}={str(turned).lower()}"
-            yield name, other
-
-
-def after_raise(error: str, step: int, found: tuple[str, ...]) -> Iterator[str]:
+def after_raise(error: str, step: int, found: Tried) -> Iterator[str]:
     """What to do where the engine raised: a server's log has what a trace does not tell.
 
     `found`: profiles and switches with which the rules raise there, too.
     """
-    if found:
+    if found.names:
         yield (
-            f"with any of these the rules raise there, too: {'; '.join(found)}. It may be a known "
-            "defect of that release (nullblock defects)"
+            f"with any of these the rules raise there, too: {'; '.join(found.names)}. It may be a "
+            "known defect of that release (nullblock defects)"
         )
+    yield from _left(found)
     yield (
         f"look for the traceback of {error} in the server's log: the engine raised it in step "
         f"{step} of the recording, and it names the line at fault"
@@ -202,27 +162,37 @@ def after_raise(error: str, step: int, found: tuple[str, ...]) -> Iterator[str]:
     )
 
 
+def _left(found: Tried) -> Iterator[str]:
+    """That some switches were not tried, and how to try one."""
+    if found.untried:
+        yield (
+            f"{found.untried} switches were not tried, for it would have taken long: nullblock "
+            "check --profile NAME --set SWITCH=VALUE tries one (nullblock profiles lists them)"
+        )
+
+
 def steps(
     m: Mismatch,
     header: Header,
-    found: tuple[str, ...],
-    tried: str,
+    found: Tried,
     alike: tuple[Like, ...],
 ) -> Iterator[str]:
     """What to do, first things first."""
     kind = family(m.rule)
     engine = f"{header.engine.name} {header.engine.version}"
-    if found:
+    if found.names:
         yield (
             "a wrong profile rather than a wrong engine? With any of these the rules decide as "
-            f"recorded: {'; '.join(found)}. Compare the version and the patches of {engine}, and "
-            "judge the whole trace by the one that fits"
+            f"recorded: {'; '.join(found.names)}. Compare the version and the patches of "
+            f"{engine}, and judge the whole trace by the one that fits"
         )
-    elif tried:
-        yield f"no other profile, and no {tried}, explains it: the semantics is not to blame"
+    elif found.tried:
+        blame = "" if found.untried else ": the semantics is not to blame"
+        yield f"no other profile, and no {found.tried}, explains it{blame}"
     else:
         yield f"judge it by another profile if {engine} is not what the profile stands for"
-    if not found and kind in EFFECTS:
+    yield from _left(found)
+    if not found.names and kind in EFFECTS:
         yield f"meanwhile: {EFFECTS[kind]}"
     for d in alike[:FEW]:
         yield f"it looks like the known departure {d.name} (upstream {d.upstream}): {d.story}"

@@ -41,6 +41,7 @@ def check(
     deep: bool = True,
     until: tuple[int, str] | None = None,
     window: int = BEFORE,
+    plain: bool = False,
 ) -> Verdict:
     """Judge one recording: a file, a folder with its parts, or a stream.
 
@@ -51,9 +52,11 @@ def check(
         deep: read a trace that violates a second time, to tell what decided. A stream is not.
         until: line and file of the last record to judge.
         window: how many records at the end to keep.
+        plain: never erase the rules' text, which takes longer than to judge a short trace by it.
     """
     verdict = Verdict(trace=str(path), profile=label)
     judge = _Judge(verdict, semantics, window, path if deep and stream is None else None)
+    judge.plain = plain
     outer, Engines.after_rule = Engines.after_rule, judge.after_rule
     thresholds = gc.get_threshold()
     gc.set_threshold(max(thresholds[0], YOUNG) if thresholds[0] else 0, *thresholds[1:])
@@ -89,6 +92,7 @@ class _Judge:
     ) -> None:
         """`path`: the trace, if it may be read once more."""
         self.verdict, self.semantics, self.path = verdict, semantics, path
+        self.plain = False
         self.replay: Replay | None = None
         self.last: deque[Located] = deque(maxlen=max(window, BEFORE) + 1)
         self.unseen: list[str] = []
@@ -151,7 +155,8 @@ class _Judge:
             for kind in FOREIGN
             if getattr(header.observed, kind) != "complete"
         ]
-        self.replay, self.untold = Replay(header, self.semantics), Unseen(header)
+        self.replay = Replay(header, self.semantics, plain=self.plain)
+        self.untold = Unseen(header)
 
     def violated(self, error: Unexplained, located: Located) -> None:
         """A decision is not the rules' own: theirs, or an unseen input's."""
@@ -207,8 +212,12 @@ class _Judge:
             first.step,
             tuple(self.last)[-BEFORE - 1 : -1],
         )
-        explanation = story.explain(case)
-        told = story.tell(case, explanation)
+        try:
+            explanation = story.explain(case)
+            told = story.tell(case, explanation)
+        except Exception as error:  # whatever is wrong with a story, the verdict stands
+            self.verdict.first = replace(first, story=story.untold(case, error))
+            return
         self.verdict.first = replace(first, story=told, explanation=explanation)
 
     def damaged(self, damage: Malformed) -> None:

@@ -39,6 +39,18 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of judging by other semantics."""
+
+    names: tuple[str, ...] = ()
+    """Profiles and single switches with which the rules decide as recorded."""
+    tried: str = ""
+    """Which switches were tried, in words; empty: none."""
+    untried: int = 0
+    """Switches that were not, for it would have taken long."""
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why the rules decide otherwise, whom it concerns, and what to do next."""
 
@@ -58,7 +70,9 @@ class Explanation:
     variants: tuple[str, ...] = ()
     """Profiles and single switches with which the rules decide as recorded."""
     tried: str = ""
-    """Which switches were tried, in words; empty: no variants were looked for."""
+    """Which switches were tried, in words; empty: none."""
+    untried: int = 0
+    """Switches that were not, for it would have taken long."""
     like: tuple[Like, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     """Of the header, those that the rule depends on."""

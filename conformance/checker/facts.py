@@ -79,6 +79,9 @@ class Recorded(Hearing):
         """Whether block ids are told."""
         self.held_back = False
         """Whether the step held the head of the waiting queue back (WAIT-8)."""
+        self.put_in_by_number = False
+        """Whether those whom a state told to begin with have arrived in order of number, by the
+        rules, which may be another than they came in."""
         self.owed_unknown: set[int] = set()
         """Of whose entries in flight a state did not tell what they are owed: they had ended."""
         self.refused: list[tuple[int, str]] = []

@@ -232,10 +232,12 @@ def state(s: Any, seen: State, steps: int, names: Names) -> Iterator[Mismatch]:
     if sorted(skipped(s)) != sorted(seen.skipped):
         yield Mismatch("WAIT-45", "who was passed over", skipped(s), seen.skipped)
     yield from sessions.heap(s, seen.heap)
-    alive = [r for r in s.k.requests if live(s, r)]
+    alive = sorted((r for r in s.k.requests if live(s, r)), key=lambda r: s.arr[r])
     told = [q.id for q in seen.requests]
     if sorted(alive) != sorted(told):
         yield Mismatch("LIFE-12", "who is alive", sorted(alive), sorted(told))
+    elif alive != told and not s.k.put_in_by_number:
+        yield Mismatch("LIFE-1", "who is alive, in order of arrival", alive, told)
     for q in seen.requests:
         if live(s, q.id):
             yield from _request(s, q, names)

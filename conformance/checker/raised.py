@@ -7,16 +7,20 @@ from types import TracebackType
 from typing import Any
 
 from nullblock.conformance.checker.decisions import Mismatch
+from nullblock.conformance.checker.facts import Recorded
 from nullblock.conformance.checker.fast import Machine
+from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.trace.records import Error
 from nullblock.conformance.unruled import asserted, holders
 from nullblock.spec.erased.program import rule_at
-from nullblock.spec.kernel import RULES, Broken
+from nullblock.spec.kernel import RULES, Broken, Disabled
 from nullblock.spec.machine.output import SchedulerOutput
 
 FIRST_RULE = {"schedule": "RUN-5", "update": "UPD-9"}
 """The calls that decide, and the rule with which each begins."""
 NOT_UNDER_WAY = "workers report a transfer that is not under way"
+TEXT_FAILS = "what the rules say to a record of kind"
+"""How the reason begins why nothing is judged from a record on at which the text itself fails."""
 NORMATIVE_MAY_SHOW = "--profile normative may show where it went wrong"
 
 
@@ -60,6 +64,36 @@ def contradiction(error: BaseException, during: str, told: Any) -> Mismatch:
     """A decision that the rules cannot even reach: the engine decided where they do not."""
     rule = _rule(error) or FIRST_RULE[during]
     return Mismatch(rule, f"{during} decides", f"no decision: {error}", told)
+
+
+def refusal(error: BaseException, record: Any) -> Mismatch:
+    """A record that the rules have no place for, though it decides nothing itself: what it tells
+    has happened, and a rule does not let it. Raises NotRecorded where no rule says so.
+    """
+    kind = type(record).__struct_config__.tag
+    rule = _rule(error) if isinstance(error, (Disabled, Broken)) else ""
+    if not rule:
+        raise NotRecorded(
+            f"{TEXT_FAILS} {kind!r}, where their text raises {type(error).__name__}"
+        ) from error
+    return Mismatch(rule, f"whether what {kind!r} tells can be", f"no: {error}", "it was recorded")
+
+
+def unasked(k: Recorded, record: Error) -> str | None:
+    """What no record tells of a call that raised, and what it has to raise hangs on; None:
+    nothing.
+    """
+    match record.during:
+        case "schedule" if k.loads_items:
+            return f"what the encoder connector answered when {record.type} was raised"
+        case "update" if k.num_spec:
+            return f"how many drafts were right when update raised {record.type}"
+        case "update" if k.connector:
+            return f"what came with the output when update raised {record.type}"
+        case "schedule" | "update":
+            return None
+        case during:
+            return f"what was asked when {during} raised {record.type}"
 
 
 def scheduled(machine: Machine, s: Any, fired: Counter[str]) -> str:

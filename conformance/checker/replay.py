@@ -21,11 +21,12 @@ from nullblock.conformance.checker.environment import made
 from nullblock.conformance.checker.facts import GRAMMARS, POOLING
 from nullblock.conformance.checker.names import names
 from nullblock.conformance.checker.raised import (
-    FIRST_RULE,
     NOT_UNDER_WAY,
     contradiction,
     objection,
+    refusal,
     scheduled,
+    unasked,
 )
 from nullblock.conformance.checker.reach import at_odds, out_of_reach, why_not
 from nullblock.conformance.checker.restore import (
@@ -84,12 +85,14 @@ class Unexplained(Exception):
 
 class Replay:
     """The state of the rules beside a trace. Memory: the pool, and the requests alive.
-
     Raises Malformed, without a line number, where the rules say that a record is impossible.
     """
 
-    def __init__(self, header: Header, semantics: Semantics) -> None:
-        """Raises NotRecorded where a trace with this header cannot be judged at all."""
+    def __init__(self, header: Header, semantics: Semantics, *, plain: bool = False) -> None:
+        """Raises NotRecorded where a trace with this header cannot be judged at all.
+
+        `plain`: the text of the rules is never erased.
+        """
         if missing := tuple(out_of_reach(header, semantics)):
             raise NotRecorded(*missing)
         self.header = header
@@ -97,7 +100,8 @@ class Replay:
         self.s: Any = self.k.start()
         self.names = names(header.block_ids)
         self.fired: Counter[str] = Counter()
-        self.machine = fast.Machine(self.k)
+        self.plain = plain
+        self.machine = fast.Machine(self.k, plain=plain)
         self.steps = 0
         """The number of the last step; more than were decided again, if it began in the middle."""
         self.decided = 0
@@ -128,6 +132,12 @@ class Replay:
 
     def take(self, record: Shown) -> None:
         """The next record. Raises Unexplained or NotRecorded, after which nothing can be said."""
+        try:
+            self._take(record)
+        except (Disabled, Broken, *CONFUSED) as error:
+            raise Unexplained(refusal(error, record)) from error
+
+    def _take(self, record: Shown) -> None:
         match record:  # the most frequent ones first
             case Schedule():
                 self._schedule(record)
@@ -212,7 +222,7 @@ class Replay:
         for request in record.requests:
             self._know(request, sizes)
         if record.heap is not UNSET and self.k.let_continue():
-            self.machine = fast.Machine(self.k)
+            self.machine = fast.Machine(self.k, plain=self.plain)
         self.s = restore(self.k, record, self.names)
         self.steps = record.step
         if self.began_after is None:
@@ -249,7 +259,7 @@ class Replay:
         changed |= RESUMABLE in request.features and self.k.let_continue()
         changed |= POOLING in request.features and self.k.let_pool()
         if changed:
-            self.machine = fast.Machine(self.k)
+            self.machine = fast.Machine(self.k, plain=self.plain)
 
     def _sent(self, record: Chunk | SessionEnd) -> None:
         """What arrives for a session."""
@@ -363,18 +373,12 @@ class Replay:
 
     def _error(self, record: Error) -> None:
         """An exception of the engine is explained if the rules contradict themselves there."""
-        if record.during not in FIRST_RULE:
-            raise NotRecorded(f"what was asked when {record.during} raised {record.type}")
         if record.during == "update" and remote.explains(self.k, self.s):
             self.decisions += 1
             self.raises = NOT_UNDER_WAY
             return
-        if record.during == "schedule" and self.k.loads_items:
-            raise NotRecorded(f"what the encoder connector answered when {record.type} was raised")
-        if record.during == "update" and self.k.num_spec:
-            raise NotRecorded(f"how many drafts were right when update raised {record.type}")
-        if record.during == "update" and self.k.connector:
-            raise NotRecorded(f"what came with the output when update raised {record.type}")
+        if (unknown := unasked(self.k, record)) is not None:
+            raise NotRecorded(unknown)
         remote.begin_step(self.k)
         self.decisions += 1
         try:

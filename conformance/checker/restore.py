@@ -62,6 +62,7 @@ def restore(k: Recorded, seen: State, names: Names) -> Any:
     if k.prompt_ends is not None:
         k.prompt_ends.clear()
     s: Any = k.start()
+    k.put_in_by_number = k.priority
     arrivals = sorted(seen.requests, key=lambda q: q.id) if k.priority else seen.requests
     for q in arrivals:
         _request(s, q)

@@ -6,9 +6,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from nullblock.conformance.checker import advice, trail, views
+from nullblock.conformance.checker import advice, trail, variants, views
 from nullblock.conformance.checker.decisions import Mismatch
-from nullblock.conformance.checker.explanation import Explanation, describe, when
+from nullblock.conformance.checker.explanation import Explanation, Tried, describe, when
 from nullblock.conformance.checker.replay import Replay
 from nullblock.conformance.checker.trail import Moment
 from nullblock.conformance.trace.reader import Located
@@ -60,17 +60,11 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
     statement = next((s for s in catalogue() if s.id == m.rule), None)
     moments: list[Moment] = []
     names: dict[int, str] = {}
-    found: tuple[str, ...] = ()
-    tried = ""
+    found = Tried()
     if deep and case.path is not None:
         at = (case.path, case.line, case.file, case.semantics)
         moments = trail.follow(*at, names)
-        if replay.steps <= advice.FEW_STEPS:
-            tried = "single switch of this one"
-            found = advice.variants(*at, case.label)
-        elif replay.steps <= advice.SOME_STEPS and m.rule is not None:
-            tried = "switch of this one that has to do with the rule"
-            found = advice.variants(*at, case.label, m.rule)
+        found = variants.seek(*at, case.label, m.rule, sum(replay.fired.values()))
     alike = advice.like(m.rule, case.semantics)
     return Explanation(
         expected=short(m.expected),
@@ -83,15 +77,28 @@ def explain(case: Case, *, deep: bool = True) -> Explanation:
         requests=tuple(views.request(replay, r, names.get(r)) for r in _requests(m, moments)),
         blocks=tuple(views.blocks(replay, _blocks(m, replay))),
         before=tuple((at.line, summary(at.record)) for at in case.before),
-        variants=found,
-        tried=tried,
+        variants=found.names,
+        tried=found.tried,
+        untried=found.untried,
         like=alike,
         settings=advice.settings(replay.header, m.rule),
         next=tuple(
             advice.after_raise(m.raised, case.step, found)
             if m.rule is None
-            else advice.steps(m, replay.header, found, tried, alike)
+            else advice.steps(m, replay.header, found, alike)
         ),
+    )
+
+
+def untold(case: Case, error: Exception) -> tuple[str, ...]:
+    """The story of which no more can be told: an error of this program is in the way."""
+    m = case.mismatch
+    return (
+        f"{when(case.step, case.replay.steps)}: {m.told}",
+        f"the rules of {case.label} say: {short(m.expected)}",
+        f"the trace says: {short(m.actual)}",
+        "no more is told, for nullblock itself failed at it: please report "
+        f"{type(error).__name__} ({error}) with the trace",
     )
 
 

@@ -2,8 +2,9 @@
 
     python -m nullblock.conformance.strength.worker '{"trace": …, "profile": …, "settings": […]}'
 
-Prints one JSON object: the verdict, and where and by which rule it was first contradicted. A
-process of its own, because a mutant is planted by what a process imports.
+Prints one JSON object: the verdict, and where and by which rule it was first contradicted;
+nothing where the rules' text fails. A process of its own, because a mutant is planted by what a
+process imports.
 """
 
 import json
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nullblock.conformance.checker import check
+from nullblock.conformance.checker.raised import TEXT_FAILS
 from nullblock.spec.profiles import profile
 from nullblock.spec.switches import with_switches
 
@@ -23,6 +25,8 @@ def main() -> int:
     if asked["profile"] is not None:
         semantics = with_switches(profile(asked["profile"]), asked["settings"])
     verdict = check(Path(asked["trace"]), semantics, deep=False)
+    if fails := next((m for m in verdict.missing if m.startswith(TEXT_FAILS)), None):
+        sys.exit(fails)
     first = verdict.first
     found = None
     if first is not None:

@@ -115,3 +115,34 @@ def test_a_number_of_somebody_gone_may_come_back_too_soon() -> None:
     verdict = judge([header, lines[at], add, *lines[at + 1 :]])
     assert verdict.verdict == "INCONCLUSIVE"
     assert verdict.missing == [f"{OWNER} {gone}"]
+
+
+def crowded(name: str) -> tuple[Lines, int]:
+    """A recording, and where its last state of several requests is; 0: there is none."""
+    lines = [*as_recorded()[name]]
+    states = [i for i, line in enumerate(lines) if line["ev"] == "state"]
+    return lines, max((i for i in states if len(lines[i]["requests"]) > 1), default=0)
+
+
+@pytest.mark.parametrize("name", [name for name in with_states() if crowded(name)[1] > 1])
+def test_requests_stand_in_order_of_arrival(name: str) -> None:
+    """Two that change places are a violation there, whatever else the state tells of them."""
+    lines, at = crowded(name)
+    assert lines[0]["start"] == "empty"
+    requests = lines[at]["requests"]
+    lines[at] = {**lines[at], "requests": [*requests[:-2], requests[-1], requests[-2]]}
+    verdict = judge(lines)
+    assert verdict.first is not None
+    assert (verdict.first.line, verdict.first.rule) == (at + 1, "LIFE-1")
+    assert verdict.first.actual == [q["id"] for q in lines[at]["requests"]]
+
+
+def test_where_judging_began_by_priority_their_order_is_not_compared() -> None:
+    """There the rules have them arrive by number, whatever order the engine has them in."""
+    records = written_out(as_recorded()["heap"])
+    places = [i for i, record in enumerate(records) if isinstance(record, State)]
+    for i in places:
+        records[i] = msgspec.structs.replace(records[i], requests=records[i].requests[::-1])
+    data = from_there(records, places[0])
+    assert len(places) > 1 and len(records[places[1]].requests) > 1
+    assert check(Path("trace"), stream=io.BytesIO(data), deep=False).verdict == "CONFORMS"
