@@ -188,7 +188,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "hits-not-charged",
         "hits that stand in the free queue are not counted as blocks to take",
-        ((STATE, "lacking(s, r, slots(s)) + s.nevict + ", "lacking(s, r, slots(s)) + "),),
+        (("gate.py", "lacking(s, r, slots(s)) + s.nevict + ", "lacking(s, r, slots(s)) + "),),
         rule="ALLOC-1",
         takes="an admission whose hits stand in the free queue while blocks are short",
     ),
