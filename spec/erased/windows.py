@@ -3,6 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+SPARE = 2
+"""So many places behind the last member are never filled: the erased form reads the key behind the
+last one, and those just before the first one, as 0.
+"""
+
 
 class Windows:
     """The lists. The member of a map at `key` is at `key - base` in its list."""
@@ -21,8 +26,7 @@ class Windows:
         """Make room for `many` members from `first` on; what every map has trimmed goes."""
         gone = min([w.low for w in self.all]) - self.base
         self.base += gone
-        # The last two are never filled: the keys just before the first one read as 0 too.
-        size = first + many + 2 - self.base
+        size = first + many + SPARE - self.base
         for w in self.all:
             cells = w.cells
             if gone > 0:
@@ -48,7 +52,7 @@ class Window:
 
     def __setitem__(self, key: int, value: Any) -> None:
         place = key - self.origin.base
-        if place >= len(self.cells):
+        if place + SPARE >= len(self.cells):
             self.origin.open(key, 1)
             place = key - self.origin.base
         if place < 0:

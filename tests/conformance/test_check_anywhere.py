@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from altered import judge
 from bases import Lines, as_recorded
 from traces import read, unsealed
 
-from nullblock.conformance.checker import check
+from nullblock.conformance.checker import check, fast
 from nullblock.conformance.checker.chains import Chain
 from nullblock.conformance.checker.replay import Replay
 from nullblock.conformance.trace.records import Gap, Record, State
@@ -56,9 +57,15 @@ def test_every_state_is_one_to_begin_with(name: str) -> None:
         assert verdict.verdict == "CONFORMS" or told.startswith(OWNER), (at, verdict)
 
 
+@pytest.mark.parametrize("after", [0, math.inf])
 @pytest.mark.parametrize("name", with_states())
-def test_after_a_gap_nothing_is_left_of_what_was_known(name: str) -> None:
-    """Whatever is lost between two states, all that follows the second one is explained."""
+def test_after_a_gap_nothing_is_left_of_what_was_known(
+    name: str, after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is lost between two states, all that follows the second one is explained: by the
+    erased form from the first step on, and by the text.
+    """
+    monkeypatch.setattr(fast, "AFTER", after)
     records = written_out(as_recorded()[name])
     places = [i for i, record in enumerate(records) if isinstance(record, State)]
     for before, at in itertools.pairwise(places):
