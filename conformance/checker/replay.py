@@ -89,9 +89,8 @@ class Replay:
     """
 
     def __init__(self, header: Header, semantics: Semantics, *, plain: bool = False) -> None:
-        """Raises NotRecorded where a trace with this header cannot be judged at all.
-
-        `plain`: the text of the rules is never erased.
+        """`plain`: the text of the rules is never erased. Raises NotRecorded where a trace with
+        this header cannot be judged at all.
         """
         if missing := tuple(out_of_reach(header, semantics)):
             raise NotRecorded(*missing)
@@ -164,9 +163,8 @@ class Replay:
             case ResetEncoderCache():
                 events.reset_encoder_cache(self.s)
             case Compiled(ids=ids):
-                for r in ids:
-                    if r in self.k.requests:
-                        events.compiled(self.s, r)
+                for r in filter(self.k.requests.__contains__, ids):
+                    events.compiled(self.s, r)
             case Chunk() | SessionEnd():
                 self._sent(record)
             case State():
@@ -175,9 +173,8 @@ class Replay:
                 self.skipped += 1
             case Gap(records=n, reason=why):
                 self.known = False
-                self.lost.append(
-                    f"{n:,} records that the recorder lost" + (f" ({why})" * bool(why))
-                )
+                told = f" ({why})" if why else ""
+                self.lost.append(f"{n:,} records that the recorder lost{told}")
             case Error():
                 self._error(record)
             case Lost():
