@@ -7,10 +7,7 @@ pickled as vLLM's executor does it, and beside that as msgspec would. The median
 size is left in FOLDER.
 """
 
-import importlib
-import importlib.util
 import json
-import os
 import pickle
 import statistics
 import sys
@@ -19,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from workloads import BLOCK_SIZE, PROMPT_TOKENS, Engine
+from workloads import BLOCK_SIZE, PROMPT_TOKENS, Engine, prepare
 
 Sample = tuple[int, float, float]
 """Bytes, seconds to write, seconds to read."""
@@ -73,12 +70,7 @@ def medians(samples: list[Sample]) -> list[float]:
 def main() -> None:
     """Measure the sizes named on the command line."""
     sizes, count, folder = sys.argv[1:4]
-    sys.path.insert(0, str(Path(__file__).parents[1] / ".src"))
-    if importlib.util.find_spec("torch") is None:
-        # The scheduler needs nothing of torch: stand-ins for it come with the oracle's tests.
-        sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
-        importlib.import_module("torchless").install()
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    prepare("vllm")
     found = {}
     for running in map(int, sizes.split(",")):
         steps = steps_of(running, int(count))

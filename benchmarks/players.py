@@ -11,16 +11,14 @@ same.
 import importlib
 import importlib.util
 import json
-import os
 import sys
 import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Protocol
 
-from workloads import BLOCK_SIZE, PROMPT_TOKENS, Engine
+from workloads import BLOCK_SIZE, PROMPT_TOKENS, Engine, prepare
 
 MAX_MODEL_LEN = 8192
 TOKEN = 7
@@ -192,12 +190,7 @@ def measure(make: Make, sizes: list[int], steps: int) -> dict[str, Any]:
 def main() -> None:
     """Measure the engine named on the command line."""
     name, sizes, steps = sys.argv[1:4]
-    sys.path.insert(0, str(Path(__file__).parents[1] / ".src"))
-    if name == "vllm" and importlib.util.find_spec("torch") is None:
-        # The scheduler needs nothing of torch: stand-ins for it come with the oracle's tests.
-        sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
-        importlib.import_module("torchless").install()
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    prepare(name)
     make = Real if name == "vllm" else Ours
     json.dump(measure(make, [int(size) for size in sizes.split(",")], int(steps)), sys.stdout)
 

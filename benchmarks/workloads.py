@@ -317,15 +317,22 @@ def measure(package: str) -> dict[str, float]:
     return figures
 
 
-def main() -> None:
-    """Measure the engine named on the command line."""
-    package = sys.argv[1]
+def prepare(engine: str) -> None:
+    """See to it that an engine, and what it needs of ours, can be imported: where vLLM is,
+    nullblock is not installed, and torch need not be.
+    """
     sys.path.insert(0, str(Path(__file__).parents[1] / ".src"))
-    if package == "vllm" and importlib.util.find_spec("torch") is None:
+    if engine == "vllm" and importlib.util.find_spec("torch") is None:
         # The scheduler needs nothing of torch: stand-ins for it come with the oracle's tests.
         sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracle"))
         importlib.import_module("torchless").install()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+
+
+def main() -> None:
+    """Measure the engine named on the command line."""
+    package = sys.argv[1]
+    prepare(package)
     figures = feature_figures(Engine(package)) if "--features" in sys.argv else measure(package)
     json.dump(figures, sys.stdout)
 

@@ -48,7 +48,9 @@ def test_the_fast_engines_workloads_are_played(oracle_python: Path, tmp_path: Pa
     assert all(row for row in found.values())
 
 
-@pytest.mark.parametrize("option", ["", "--connector", "--drafts", "--groups", "--states"])
+@pytest.mark.parametrize(
+    "option", ["", "--connector", "--drafts", "--groups", "--states", "--sizes"]
+)
 def test_what_is_recorded_for_the_checker_is_played(
     oracle_python: Path, tmp_path: Path, option: str
 ) -> None:

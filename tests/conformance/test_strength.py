@@ -3,6 +3,7 @@
 import ast
 import io
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from traces import BUSY, documents, trace_of, unsealed
 
 from nullblock.conformance import bundled
 from nullblock.conformance.checker import Verdict, check
+from nullblock.conformance.checker.replay import Replay
 from nullblock.conformance.cli import main
-from nullblock.conformance.strength import plant
+from nullblock.conformance.strength import plant, worker
 from nullblock.conformance.strength.draft_mutants import DRAFT_MUTANTS
 from nullblock.conformance.strength.feature_mutants import FEATURE_MUTANTS
 from nullblock.conformance.strength.measure import Asked, Notice, measure, mutants_for
@@ -116,6 +118,23 @@ def test_a_text_that_comes_apart_is_rejected(trace: Path) -> None:
     (notice,) = said(trace, broken)
     assert (notice.said, notice.rule) == ("rejected", "POOL-3")
     assert "SyntaxError" in notice.what
+
+
+def test_a_text_that_comes_apart_between_steps_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A check is INCONCLUSIVE there: a worker has no verdict, so that the mutant is rejected."""
+
+    def fail(*_: object) -> None:
+        raise LookupError("odd")
+
+    monkeypatch.setattr(Replay, "_abort", fail)
+    path = tmp_path / "trace"
+    path.write_bytes(trace_of(BUSY))
+    monkeypatch.setattr(sys, "argv", ["worker", Asked(path, None).arguments()])
+    with pytest.raises(SystemExit, match="what the rules say to a record of kind 'abort'"):
+        worker.main()
+    assert capsys.readouterr().out == ""
 
 
 def test_a_mutant_that_never_ends_is_given_up(

@@ -11,9 +11,10 @@ from fuzz.lockstep import lines_of, run
 from oracle.client import Oracle
 
 from nullblock.conformance.engines import features_of
+from nullblock.conformance.mutation.found_scenarios import MORE_FOUND
 from nullblock.conformance.scenario import from_dict
 from nullblock.conformance.scope import used
-from nullblock.spec.profiles import VLLM_0_32_0
+from nullblock.spec.profiles import VLLM_0_22_1, VLLM_0_32_0
 
 NAMED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "oracle" / "data" / "scenarios.json").read_text()
@@ -22,10 +23,6 @@ FOUND: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data" / "found.json").read_text()
 )
 """What was mended since: each is the smallest scenario that showed it."""
-FOUND_LATER: dict[str, dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "data" / "found_later.json").read_text()
-)
-"""The same of vllm-0.32.0."""
 OUT_OF_SCOPE = {("token-for-who-wants-a-vector", "spec")}
 
 
@@ -57,11 +54,14 @@ def test_what_was_found_once_is_mended(name: str, oracle: Oracle) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", FOUND_LATER)
-def test_what_was_found_of_the_later_line_is_mended(name: str, oracle_0_32: Oracle) -> None:
-    """Likewise, beside the real vLLM 0.32.0."""
-    outcome = run(FOUND_LATER[name], ("spec", "reference"), oracle_0_32, VLLM_0_32_0)
-    assert not outcome.differences and not outcome.refused
+@pytest.mark.parametrize("name", MORE_FOUND)
+def test_what_mutants_play_as_well_is_mended_in_both_lines(
+    name: str, oracle: Oracle, oracle_0_32: Oracle
+) -> None:
+    """Likewise, beside the real vLLM 0.22.1 and 0.32.0."""
+    for real, semantics in ((oracle, VLLM_0_22_1), (oracle_0_32, VLLM_0_32_0)):
+        outcome = run(MORE_FOUND[name], ("spec", "reference"), real, semantics)
+        assert not outcome.differences and not outcome.refused
 
 
 @pytest.mark.parametrize(

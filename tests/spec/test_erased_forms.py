@@ -1,19 +1,34 @@
 """What makes an erased form quick, and what it may not change."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from erased_lockstep import Objects
 from test_erased import SMALL
 
-from nullblock.spec.erased.code import Break, Do, If, Let, Loop, Set, counted, fold, lines
+from nullblock.spec.erased.code import (
+    Append,
+    Break,
+    Do,
+    If,
+    Let,
+    Loop,
+    Set,
+    counted,
+    fold,
+    lines,
+    prune,
+)
 from nullblock.spec.erased.invariants import hoist
 from nullblock.spec.erased.program import erased, residual
 from nullblock.spec.erased.records import Records
 from nullblock.spec.facts import Request
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.machine.events import add
+from nullblock.spec.machine.schedule import schedule
+from nullblock.spec.profiles import VLLM_0_32_0
 
 
 class Counting(Objects):
@@ -97,6 +112,34 @@ def test_what_no_turn_changes_is_computed_before_the_loop() -> None:
     hoist(block)
     assert [s.name for s in block if isinstance(s, Let)] == ["fixed"]
     assert program(block, x=1, m={1: 7}, out=[])["out"] == [(2, 7, 1), (3, 7, 1)]
+
+
+def test_a_list_that_nobody_asks_for_is_not_made() -> None:
+    """Nor what it is made of, nor its loop; one that is asked for is made as it was."""
+
+    def listing(*behind: Any) -> list[Any]:
+        twice = Let("twice", "2 * {}", ("x",), total=True, memory=False)
+        more = Append("{}.append({})", ("list", "twice"), False)
+        block: list[Any] = [Set([("list", "[]")]), Loop([twice, more], "x", "{}", ("xs",))]
+        block += [Let("sum", "sum({})", ("list",), total=True, memory=True), *behind]
+        prune(block)
+        return block
+
+    assert listing() == []
+    assert program(listing(Do("out.append({})", ("sum",))), xs=[1, 2], out=[])["out"] == [6]
+
+
+def test_a_sum_over_all_requests_is_written_out_where_it_decides() -> None:
+    """Those who wait ask once each what others lack; those who run, all of them, ask for nothing
+    (REMOTE-40): nor do they call the text, which goes through all requests.
+    """
+    k = Objects(replace(SMALL, semantics=VLLM_0_32_0, connector=True))
+    k.start()
+    _, text, names = residual(schedule, k)
+    assert "set_aside" not in names and "still_lacks" not in names
+    running, end, waiting = text.partition("RUN-7 end_running")
+    assert end and "sum(list_" in waiting
+    assert " in k_requests" not in running
 
 
 def test_a_form_takes_many_rows() -> None:
