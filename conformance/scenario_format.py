@@ -93,6 +93,8 @@ class Connector(Struct, frozen=True, forbid_unknown_fields=True):
     """What becomes of requests whose blocks were not loaded."""
     kv_role: Literal["kv_producer", "kv_consumer", "kv_both"] | UnsetType = UNSET
     """What it is there for; unset: both. Lines after 0.22.1 ask whether it loads."""
+    requires_kv_delivery: bool = False
+    """Whether what a request hands off when it ends must arrive. Lines after 0.22.1 ask."""
 
 
 class Grammar(Struct, frozen=True, forbid_unknown_fields=True):
@@ -191,6 +193,11 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         overlap = self.max_concurrent_batches > 1 or self.pipeline_parallel_size > 1
         loads = self.connector is not None and self.connector.kv_role != "kv_producer"
         return overlap and loads
+
+    @property
+    def requires_kv_delivery(self) -> bool:
+        """Whether a connector hands off what must arrive."""
+        return self.connector is not None and self.connector.requires_kv_delivery
 
     @property
     def has_clients(self) -> bool:

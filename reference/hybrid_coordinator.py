@@ -30,6 +30,8 @@ class AttentionGroup:
     group_ids: list[int]
     manager: type[SingleTypeKVCacheManager]
     uses_eagle: bool = False
+    shortens_quietly: bool = False
+    """Whether it counts as one that drops its last hit, though it drops none."""
 
     @property
     def is_full(self) -> bool:
@@ -69,6 +71,8 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         for kind in found:
             kind.uses_eagle = not self.eagle_group_ids.isdisjoint(kind.group_ids)
             if isinstance(kind.spec, MambaSpec) and self.block_pool.semantics.states_stay_within:
+                quiet = self.block_pool.semantics.states_shorten_quietly
+                kind.shortens_quietly = kind.uses_eagle and quiet
                 kind.uses_eagle = False
             for group_id in kind.group_ids:
                 self.single_type_managers[group_id].drops_hit = kind.uses_eagle
@@ -136,7 +140,7 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
                 most = min(length + size, reach) if use_eagle else length
                 found = self._look_up(kind, block_hashes, most, use_eagle)
                 found_length = len(found[0]) * size
-                if use_eagle:
+                if use_eagle or (kind.shortens_quietly and index not in verified):
                     verified.add(index)
                 elif found_length < length:
                     verified.clear()

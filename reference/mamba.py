@@ -135,7 +135,10 @@ class MambaManager(SingleTypeKVCacheManager):
         if has_state:
             # The states for drafts move along; nobody needs them where they stand.
             for index in range(num_before - num_speculative, min(num_before, state_index)):
-                table.append(table[index])
+                moved = table[index]
+                if self.block_pool.semantics.gaps_swept:
+                    assert not moved.is_null, "a state that moves has been given back"
+                table.append(moved)
                 table[index] = self._null_block
         num_new = num_required - len(table)
         assert num_new <= (1 if has_state else 1 + num_speculative)

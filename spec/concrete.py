@@ -87,6 +87,7 @@ class Env(Collections, Grouped, Heaps, Prompts):
         self.tells_ends = config.include_finished_set
         self.connector = config.connector
         self.defers = config.steps_overlap
+        self.delivers = config.requires_kv_delivery
         self.fails_loads = config.fail_failed_loads
         self.skips = config.may_skip
         self.sessions = config.sessions

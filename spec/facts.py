@@ -113,6 +113,8 @@ class Config:
     """Whether requests whose blocks were not loaded end; if not, they compute what they lack."""
     steps_overlap: bool = False
     """Whether steps may be in flight together while a connector loads, and not only sends."""
+    requires_kv_delivery: bool = False
+    """Whether what a request hands off when it ends must arrive: a later line looks at it."""
     groups: tuple[Group, ...] = (Group(),)
     """The kinds of the layers, in the order in which vLLM has them."""
     max_num_batched_tokens: int | None = None

@@ -103,7 +103,9 @@ def is_settled(s: State) -> Value:
     """A kind drops its last hit once for each length that is tried: not again while no kind that
     drops none has shortened the length since.
 
-    Source: HybridKVCacheCoordinator.find_longest_cache_hit, eagle_verified.
+    Source: HybridKVCacheCoordinator.find_longest_cache_hit, eagle_verified. In vLLM Mamba layers
+    of an EAGLE-like method count as a kind that drops one, and what they shorten nobody tries
+    anew: in vllm-0.22.1 because they look further (GROUP-36), in vllm-0.32.0 all the same.
     """
     return s.calm > s.k.last_kind
 
@@ -111,6 +113,16 @@ def is_settled(s: State) -> Value:
 def drops_now(s: State, t: Value) -> Value:
     """How many hits the kind of table t drops at this visit: one, or none."""
     return ite(is_settled(s), 0, s.k.drops_of(t))
+
+
+def shortens_quietly(s: State, t: Value) -> Value:
+    """Whether other kinds need not drop their last hits again where the kind of table t shortens
+    the length: it drops one itself, or counts as one that does (GROUP-62).
+    """
+    if not (s.k.mamba and s.k.sem.states_shorten_quietly):
+        return looks_on(s, t)
+    counts = both(neg(is_settled(s)), is_mamba(s, t), s.k.marked_of(t) == 1)
+    return either(looks_on(s, t), counts)
 
 
 @clause("GROUP-36")
@@ -186,7 +198,7 @@ def said(s: State, r: Value, t: Value) -> Value:
     if has_said(s, r, t):
         return s.span
     unit = s.k.span_unit
-    n = s.k.first("I", lambda n: is_shown(s, r, t, n * unit), lambda n: -n, by="said")
+    n = s.k.first("I", lambda n: is_shown(s, r, t, n * unit), lambda n: -n, by=("said", t))
     return n * unit
 
 

@@ -4,119 +4,19 @@ Ghost fields are not kept. `tests/spec/test_indexed.py` shows that every answer 
 definition's.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable
-from itertools import count, takewhile
+from itertools import count, filterfalse, takewhile
 from typing import Any
 
 from nullblock.spec.carriers import CARRIERS, Zero
 from nullblock.spec.concrete import Env, Key, State, Test, initial
 from nullblock.spec.facts import Config
+from nullblock.spec.groups import accepts, is_cached_block
 from nullblock.spec.heaps import HeapsInPlace, PlacedHeap
+from nullblock.spec.indexes import Hashes, Passing, Places, Sparse, Stamps, Uncounted, Void
 from nullblock.spec.sessions import may_stand_twice, order
-from nullblock.spec.waiting import is_heap
-
-
-class Stamps(OrderedDict[Any, int]):
-    """A map to stamps, kept in their order: a new stamp is the greatest, or, if negative, among
-    the least.
-    """
-
-    def __missing__(self, key: Any) -> int:
-        return 0
-
-    def __setitem__(self, key: Any, value: int) -> None:
-        self.pop(key, 0)
-        if value > 0:
-            _PUT(self, key, value)
-        elif value:
-            before = list(takewhile(lambda k: self[k] < value, self))
-            _PUT(self, key, value)
-            for k in (key, *reversed(before)):
-                self.move_to_end(k, last=False)
-
-
-class Places(Stamps):
-    """Stamps of which a new one may lie among the others."""
-
-    def __setitem__(self, key: Any, value: int) -> None:
-        self.pop(key, 0)
-        behind = list(takewhile(lambda k: self[k] > value, reversed(self))) if value > 0 else []
-        super().__setitem__(key, value)
-        for k in reversed(behind):
-            self.move_to_end(k)
-
-
-_PUT = OrderedDict.__setitem__
-"""Past the check above."""
-
-
-class Hashes(dict[Any, Any]):
-    """A map from blocks to hashes that also knows the blocks of each hash, first cached first."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.holders: dict[Any, dict[Any, None]] = {}
-        self.changes = 0
-        """How often a block has got another hash, or lost it."""
-
-    def __missing__(self, key: Any) -> None:
-        return None
-
-    def __setitem__(self, b: Any, h: Any) -> None:
-        old = self.pop(b, None)
-        self.changes += 1
-        if old is not None:
-            # The hash goes to the end, as in BlockHashToBlockMap.pop: where lines spell two alike,
-            # the later one is shown.
-            holders = self.holders.pop(old)
-            del holders[b]
-            if holders:
-                self.holders[old] = holders
-        if h is not None:
-            _NOTE(self, b, h)
-            if h in self.holders:
-                self.holders[h][b] = None
-            else:
-                self.holders[h] = {b: None}
-
-
-_NOTE = dict.__setitem__
-
-
-class Sparse(Zero):
-    """A map that forgets keys set to zero, so that its length counts the others."""
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if value:
-            super().__setitem__(key, value)
-        else:
-            self.pop(key, None)
-
-
-class Passing(dict[int, Any]):
-    """A map whose keys come one after another and leave in the same order."""
-
-    def __missing__(self, key: int) -> int:
-        return 0
-
-
-class Void(dict[Any, Any]):
-    """A ghost map that keeps nothing."""
-
-    def __missing__(self, key: Any) -> None:
-        return None
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
-
-class Uncounted(Zero):
-    """A ghost map of numbers that keeps nothing."""
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        pass
-
+from nullblock.spec.sizes import full_of
+from nullblock.spec.waiting import is_heap, takes_place
 
 LONGEST_ROW = 2**16
 """Running lists of at most so many requests get a place for each of them at once."""
@@ -134,11 +34,17 @@ class IndexedEnv(HeapsInPlace, Env):
         self._about: Any = None
         """What `_found` was last found for: which reading, for whom, in which cache."""
         self._found: int | None = None
+        self._places_of: Any = None
+        """What `_places` were last found for."""
+        self._places: set[int] = set()
+        self._sums_of: Any = None
+        """What `_sums` were last found for."""
+        self._sums: dict[Any, int] = {}
 
     def start(self) -> State:
         """The initial state, bound to this environment."""
         self.nulls.clear()
-        self._about = None
+        self._about = self._places_of = self._sums_of = None
         self.state = initial(self)
         return self.state
 
@@ -208,11 +114,11 @@ class IndexedEnv(HeapsInPlace, Env):
         if by == "held":
             return bool(s.nfree < self.usable)
         if by in ("ready", "line"):
-            return any(map(test, s.rank))
+            return any(map(test, self._left(s.rank)))
         if by == "skip":
-            return any(map(test, s.skip))
-        if by == "running":
-            return any(map(test, s.run[: s.nr]))
+            return any(map(test, self._left(s.skip)))
+        if by is not None and by[0] == "adapter":
+            return by[1] in self._adapters()
         if by is not None and by[0] == "hsh":
             return by[1] in s.hsh.holders
         if by is not None and by[0] == "outlived":
@@ -244,9 +150,9 @@ class IndexedEnv(HeapsInPlace, Env):
                 min(s.rank, key=key, default=None) if self.priority else next(iter(s.rank), None)
             )
         if by == "skip":
-            return next(filter(test, s.skip), None)
+            return next(filter(test, self._left(s.skip)), None)
         if by == "holders":
-            return min(filter(test, s.skip), key=key, default=None)
+            return min(filter(test, self._left(s.skip)), key=key, default=None)
         if by == "unused":
             return next(iter(s.unused), None)
         if by in ("ready", "line"):
@@ -270,6 +176,9 @@ class IndexedEnv(HeapsInPlace, Env):
         if by == "said":
             most = s.ntok[s.lr] // self.span_unit
             return next(filter(test, range(most, -1, -1)), None)
+        if by is not None and by[0] == "said":
+            most = min(s.ntok[s.lr], s.span + self.size_of(by[1])) // self.span_unit
+            return next(filter(test, range(self._most_of(by[1], most), -1, -1)), None)
         if by == "items":
             return min(filter(test, self._item_places()), key=key, default=None)
         if by is not None and by[0] == "hsh":
@@ -278,13 +187,32 @@ class IndexedEnv(HeapsInPlace, Env):
             return next((i for i in range(s.nr) if s.run[i] == by[1]), None)
         return super().first(sort, test, key, by)
 
+    def _left(self, queue: dict[int, Any]) -> Iterable[int]:
+        """Whoever stands in a queue and may still be tried in this step, in its order: passing
+        over whoever was passed over is what makes a long queue cheap.
+        """
+        passed: Any = self.state.passed
+        if not passed or may_stand_twice(self.state):
+            return queue
+        return filterfalse(passed.__contains__, queue)
+
+    def _adapters(self) -> set[int]:
+        """The adapters that take places: others do when somebody begins to run, or is computed."""
+        s: Any = self.state
+        about = (s.steps, s.phase, s.nr, s.budget)
+        if self._places_of != about:
+            running = s.run[: s.nr]
+            self._places = {self.adapter(r) for r in running if takes_place(s, r)}
+            self._places_of = about
+        return self._places
+
     def _heads(self) -> Iterable[int]:
         """Whoever waits and may be the next to be tried: where a queue is kept as a heap, the
         heads of both.
         """
         s: Any = self.state
         if not is_heap(s):
-            return s.rank  # type: ignore[no-any-return]
+            return self._left(s.rank)
         if may_stand_twice(s):
             return {queue[0] for queue in (s.heap, s.queue) if len(queue)}
         waiting = s.rank.keys() - s.skip.keys() - s.passed
@@ -330,9 +258,36 @@ class IndexedEnv(HeapsInPlace, Env):
         if self._about != about:
             unit = self.span_unit if by == "hit" else self.block_size
             most = s.ntok[s.lr] // unit
+            lengths = self._likely(most) if by == "hit" else range(most, -1, -1)
             self._about = about
-            self._found = next(filter(test, range(most, -1, -1)), None)
+            self._found = next(filter(test, lengths), None)
         return self._found
+
+    def _likely(self, most: int) -> Iterable[int]:
+        """Units that a hit of several groups may have, the longest first: windows are asked before
+        those that see the whole past, which is where most lengths fail.
+        """
+        s: Any = self.state
+        tables, unit = list(self.tables(s.lr)), self.span_unit
+        for t in tables:
+            most = self._most_of(t, most)
+        windows = [t for t in tables if self.window_of(t)]
+        lengths = range(most, -1, -1)
+        return (n for n in lengths if all(accepts(s, t, n * unit, 0) for t in windows))
+
+    def _most_of(self, t: Any, most: int) -> int:
+        """No more units of a hit than table t accepts, if its layers see the whole past: then no
+        hit is longer than what is cached without a gap.
+        """
+        if self.window_of(t) or self.chunk_of(t):
+            return most
+        s: Any = self.state
+        end = full_of(s, t, most * self.span_unit)
+        missing = (i for i in range(end) if not is_cached_block(s, t, i))
+        cached = next(missing, end)
+        while full_of(s, t, most * self.span_unit) > cached:
+            most -= 1
+        return most
 
     def is_first(self, sort: str, x: Any, test: Test, key: Key, by: Any = None) -> bool:
         return x is not None and bool(self.first(sort, test, key, by) == x)
@@ -345,8 +300,22 @@ class IndexedEnv(HeapsInPlace, Env):
             return sum(map(bool, map(test, s.skip)))
         return len(s.tlen) if by == "tlen" else super().count(sort, test, by)
 
+    def matching(self, m: Any, low: int, high: int, x: Any, of: Any) -> int:
+        s: Any = self.state
+        if m is not s.frame or of is not s.grant:
+            return super().matching(m, low, high, x, of)
+        about = (low, high, s.steps)
+        if self._sums_of != about:
+            self._sums = {}
+            for i in range(low, high):
+                self._sums[m[i]] = self._sums.get(m[i], 0) + of[i]
+            self._sums_of = about
+        return self._sums.get(x, 0)
+
     def variety(self, sort: str, test: Test, key: Key, by: Any = None) -> int:
         s: Any = self.state
         if by == "running":
             return len(set(map(key, filter(test, s.run[: s.nr]))))
+        if by == "adapters":
+            return len(self._adapters())
         return super().variety(sort, test, key, by)

@@ -142,9 +142,9 @@ def is_left_behind(s: State, t: Value, i: Value) -> Value:
 
 def holds_left_behind(s: State, t: Value) -> Value:
     """Whether it holds such a block."""
-    return s.k.exists("I", lambda i: is_left_behind(s, t, i))
+    return s.k.exists("I", lambda i: is_left_behind(s, t, i), by=("outlived", t))
 
 
 def last_left_behind(s: State, t: Value) -> Value:
     """The last place of one."""
-    return s.k.first("I", lambda i: is_left_behind(s, t, i), lambda i: -i)
+    return s.k.first("I", lambda i: is_left_behind(s, t, i), lambda i: -i, by=("outlived", t))

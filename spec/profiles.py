@@ -104,6 +104,7 @@ VLLM_0_32_0 = Semantics(
     prompt_states_awaited=True,
     gaps_swept=True,
     long_tables_stay=True,
+    states_shorten_quietly=True,
     events_tell_origin=True,
     holders_wait_apart=True,
     pausing_sessions_keep_seats=True,

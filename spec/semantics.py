@@ -217,6 +217,10 @@ class Semantics:
     """GROUP-27: a table that has more places than its tokens need keeps them; if False, the step
     raises.
     """
+    states_shorten_quietly: bool = False
+    """GROUP-62: Mamba layers of an EAGLE-like method count at first as a kind that drops its last
+    hit: where they shorten the length, no other kind drops its last hit again.
+    """
     events_tell_origin: bool = False
     """OUT-8: events have fields for where a block lies, who owns it and whose session stored it;
     without a connector they are empty.

@@ -187,7 +187,7 @@ def takes_place(s: State, r: Value) -> Value:
 
 def num_adapters(s: State) -> Value:
     """How many different adapters take a place."""
-    return s.k.variety("R", lambda r: takes_place(s, r), lambda r: s.k.adapter(r), by="running")
+    return s.k.variety("R", lambda r: takes_place(s, r), lambda r: s.k.adapter(r), by="adapters")
 
 
 @clause("WAIT-42")
@@ -200,7 +200,7 @@ def has_no_place(s: State, r: Value) -> Value:
         return False
     number = s.k.adapter(r)
     shared = s.k.exists(
-        "R", lambda q: both(takes_place(s, q), s.k.adapter(q) == number), by="running"
+        "R", lambda q: both(takes_place(s, q), s.k.adapter(q) == number), by=("adapter", number)
     )
     return both(number != 0, num_adapters(s) >= s.k.max_loras, neg(shared))
 

@@ -16,7 +16,7 @@ from nullblock.conformance.workloads.content import Numbers, output_number
 from nullblock.spec import facts
 from nullblock.spec.concrete import MAPS, State
 from nullblock.spec.fields import FIELDS
-from nullblock.spec.indexed import Hashes
+from nullblock.spec.indexes import Hashes
 from nullblock.spec.machine import events
 from nullblock.spec.profiles import Semantics
 from nullblock.spec.rejection import why_unservable

@@ -111,6 +111,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         connector=config.connector is not None,
         fail_failed_loads=fails_loads(config),
         steps_overlap=config.loads_beside_steps,
+        requires_kv_delivery=config.requires_kv_delivery,
         encoder=_encoder(config, semantics),
         most_granted=config.max_num_scheduled_tokens,
         mamba_split=config.block_size if groups.mamba_cache_mode(config) == "align" else 0,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from nullblock.conformance.checker import hidden, remote
-from nullblock.conformance.checker.raised import NORMATIVE_MAY_SHOW, Raised, ended
+from nullblock.conformance.checker.raised import Raised, ended, what_next
 from nullblock.conformance.checker.replay import Replay, Unexplained
 from nullblock.conformance.checker.unknown import NotRecorded
 from nullblock.conformance.checker.unseen import Unseen
@@ -17,7 +17,7 @@ from nullblock.conformance.trace.errors import Malformed
 from nullblock.conformance.trace.reader import Located, TraceReader
 from nullblock.conformance.trace.records import Error, Header, Update
 from nullblock.spec.kernel import Engines
-from nullblock.spec.profiles import NORMATIVE, Semantics, UnknownSwitch, profile
+from nullblock.spec.profiles import Semantics, UnknownSwitch, profile
 from nullblock.spec.switches import with_switches
 
 YOUNG = 20_000
@@ -245,8 +245,9 @@ class _Judge:
             verdict.began_after = self.replay.began_after or 0
             verdict.rules = dict(self.replay.fired)
             if verdict.raised is not None and (why := self.replay.raises) is not None:
-                may = NORMATIVE_MAY_SHOW if self.semantics != NORMATIVE else None
-                verdict.raised = replace(verdict.raised, rules=why, next=may)
+                raised = verdict.raised
+                may = what_next(raised.during, self.semantics)
+                verdict.raised = replace(raised, rules=why, next=may)
         if verdict.verdict == "INCONCLUSIVE" and not self.silent:
             unjudged = self.replay.unjudged() if self.replay is not None else []
             verdict.missing += unjudged

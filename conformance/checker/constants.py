@@ -36,6 +36,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         encoder=None if c.encoder is UNSET else _encoder(c.encoder),
         connector=c.connector is not UNSET,
         steps_overlap=c.connector is not UNSET and c.connector.loads_beside_steps,
+        requires_kv_delivery=c.connector is not UNSET and c.connector.requires_kv_delivery,
         fail_failed_loads=c.connector is not UNSET and c.connector.failure_policy == "fail",
         semantics=semantics,
     )

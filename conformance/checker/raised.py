@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from msgspec import UNSET
+
 from nullblock.conformance.checker.decisions import Mismatch
 from nullblock.conformance.checker.facts import Recorded
 from nullblock.conformance.checker.fast import Machine
@@ -14,7 +16,10 @@ from nullblock.conformance.trace.records import Error
 from nullblock.conformance.unruled import asserted, holders
 from nullblock.spec.erased.program import rule_at
 from nullblock.spec.kernel import RULES, Broken, Disabled
+from nullblock.spec.machine.events import reset_prefix_cache
 from nullblock.spec.machine.output import SchedulerOutput
+from nullblock.spec.profiles import NORMATIVE
+from nullblock.spec.semantics import Semantics
 
 FIRST_RULE = {"schedule": "RUN-5", "update": "UPD-9"}
 """The calls that decide, and the rule with which each begins."""
@@ -22,6 +27,7 @@ NOT_UNDER_WAY = "workers report a transfer that is not under way"
 TEXT_FAILS = "what the rules say to a record of kind"
 """How the reason begins why nothing is judged from a record on at which the text itself fails."""
 NORMATIVE_MAY_SHOW = "--profile normative may show where it went wrong"
+RESET_LATER = "reset when no load, and no session that waits for input, holds blocks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,13 @@ def ended(error: Error, steps: int, in_flight: int) -> Raised:
     return Raised(error.type, error.during, step)
 
 
+def what_next(during: str, semantics: Semantics | None) -> str | None:
+    """What to do where the rules of a profile raise in a call as the engine did; None: nothing."""
+    if during == "reset":
+        return RESET_LATER
+    return NORMATIVE_MAY_SHOW if semantics != NORMATIVE else None
+
+
 def contradiction(error: BaseException, during: str, told: Any) -> Mismatch:
     """A decision that the rules cannot even reach: the engine decided where they do not."""
     rule = _rule(error) or FIRST_RULE[during]
@@ -92,8 +105,32 @@ def unasked(k: Recorded, record: Error) -> str | None:
             return f"what came with the output when update raised {record.type}"
         case "schedule" | "update":
             return None
+        case "reset" if record.reset_running is not UNSET:
+            return None
         case during:
             return f"what was asked when {during} raised {record.type}"
+
+
+def redone(machine: Machine, s: Any, fired: Counter[str], record: Error) -> str:
+    """What the rules do in the call that raised, in words. Raises what the text raises, and Broken
+    where vLLM raises though the rules have an answer.
+    """
+    match record.during:
+        case "schedule":
+            return scheduled(machine, s, fired)
+        case "update":
+            machine.update(s, fired)
+            return "goes on: the output is taken in"
+        case _:
+            return emptied(s, record)
+
+
+def emptied(s: Any, record: Error) -> str:
+    """The same of a reset, which raises where blocks are held still after all had to give way."""
+    ok = reset_prefix_cache(s, record.reset_running is True)
+    if record.reset_running and not ok:
+        raise Broken("LIFE-10: blocks are held still after whoever ran was preempted")
+    return f"goes on: the prefix cache is {'emptied' if ok else 'left, as blocks are held'}"
 
 
 def scheduled(machine: Machine, s: Any, fired: Counter[str]) -> str:

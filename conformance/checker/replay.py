@@ -24,8 +24,8 @@ from nullblock.conformance.checker.raised import (
     NOT_UNDER_WAY,
     contradiction,
     objection,
+    redone,
     refusal,
-    scheduled,
     unasked,
 )
 from nullblock.conformance.checker.reach import at_odds, out_of_reach, why_not
@@ -379,11 +379,7 @@ class Replay:
         remote.begin_step(self.k)
         self.decisions += 1
         try:
-            if record.during == "schedule":
-                does = scheduled(self.machine, self.s, self.fired)
-            else:
-                self.machine.update(self.s, self.fired)
-                does = "goes on: the output is taken in"
+            does = redone(self.machine, self.s, self.fired, record)
         except (Disabled, Broken) as error:
             self.raises = objection(error)
             return

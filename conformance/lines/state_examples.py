@@ -99,5 +99,12 @@ LATER_STATE_EXAMPLES: dict[str, Example] = {
         "Not settled: normative has no step there, as vLLM 0.22.1 has none.",
         Feature.aligned_mamba,
     ),
+    "states_shorten_quietly": Example(
+        "states-shorten-what-others-drop",
+        "HybridKVCacheCoordinator.find_longest_cache_hit: eagle_verified; no report known",
+        "What a kind drops of a hit has to be cached behind every length that is tried, whoever "
+        "has shortened it.",
+        Feature.mamba,
+    ),
 }
 """Of the switches that no line before vllm-0.32.0 has."""

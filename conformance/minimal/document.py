@@ -118,7 +118,7 @@ class Builder:
             case Abort():
                 asked = None if fault.asked is None else [r for r in fault.asked if r in there]
                 yield self._abort(asked, fault.status)
-            case Reset():
+            case Reset() | Error(during="reset"):
                 yield _reset(fault)
             case Evict():
                 yield {"op": "evict_blocks", "ids": fault.blocks}
@@ -225,9 +225,9 @@ def _group(group: CacheGroup, c: TraceConfig) -> Document:
     return own | {"type": CROSS if group.cross_attention else "full"}
 
 
-def _reset(event: Reset) -> Document:
+def _reset(event: Reset | Error) -> Document:
     document: Document = {"op": "reset_prefix_cache"}
-    return document | ({"reset_running": True} if event.reset_running else {})
+    return document | ({"reset_running": True} if event.reset_running is True else {})
 
 
 def stepped(events: list[Document]) -> list[Document]:

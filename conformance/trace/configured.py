@@ -157,6 +157,7 @@ def _connector(config: Config, semantics: Semantics) -> Connector | UnsetType:
     return Connector(
         failure_policy=connector.failure_policy,
         loads_beside_steps=semantics.freed_blocks_await_steps and config.loads_beside_steps,
+        requires_kv_delivery=semantics.resumes_await_output and config.requires_kv_delivery,
     )
 
 

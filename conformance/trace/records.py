@@ -327,6 +327,8 @@ class Error(Line, frozen=True, kw_only=True, tag="error"):
     """The kind of record that would stand here."""
     type: str
     """Name of the exception's class."""
+    reset_running: bool | UnsetType = UNSET
+    """Of a reset that raised: what it was asked, as in ``reset``."""
 
 
 class Lost(Line, frozen=True, kw_only=True, tag="lost"):

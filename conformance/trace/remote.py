@@ -28,6 +28,9 @@ class Connector(Piece, frozen=True, kw_only=True):
     loads_beside_steps: bool = False
     """It loads, and several steps may be in flight meanwhile: in lines after vllm-0.22.1 blocks
     that are given up are then free when the steps that compute with them have come back."""
+    requires_kv_delivery: bool = False
+    """What a request hands off when it ends must arrive: in lines after vllm-0.22.1 what is in
+    flight for a request that a step preempts is then dropped."""
 
 
 class Answer(Piece, frozen=True, kw_only=True):

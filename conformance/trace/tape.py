@@ -346,7 +346,12 @@ class Tape(PassedOn):
 
     def reset_prefix_cache(self, reset_running: bool) -> bool:
         """Record a reset."""
-        ok = self.observe("reset", self.engine.reset_prefix_cache, reset_running)
+        try:
+            ok = self.engine.reset_prefix_cache(reset_running)
+        except Exception as error:
+            raised = type(error).__name__
+            self.write(records.Error(during="reset", type=raised, reset_running=reset_running))
+            raise
         self.write(records.Reset(reset_running=reset_running, ok=ok, state=self.post_state()))
         return ok
 

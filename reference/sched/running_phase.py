@@ -117,7 +117,7 @@ class RunningPhase(Reclaim, Drafts, EncoderInputs, MambaSplit):
             if self.defer_block_free and self.deferred_frees.must_wait(self._victim()[1]):
                 return None
             victim = self._pop_victim(step)
-            self._preempt_request(victim, step.timestamp)
+            self._preempt_request(victim, step.timestamp, self.requires_kv_delivery)
             if step.encoder_inputs:
                 self._withdraw_encoder_inputs(victim, step)
             step.preempted.append(victim)

@@ -225,6 +225,10 @@ class SchedulerState:
         """Ended requests whose blocks stay for two reports; in a profile that tells them apart."""
         self.defer_block_free = False
         """Whether freed blocks wait for steps in flight that compute their request."""
+        self.requires_kv_delivery = False
+        """Whether what is in flight for a preempted request is dropped: it might end the request,
+        whose blocks, which the connector would hand off, are gone.
+        """
         transfer = self.vllm_config.kv_transfer_config
         if transfer is None:
             return
@@ -234,6 +238,9 @@ class SchedulerState:
         self.connector = KVConnectorFactory.create_connector(
             self.vllm_config, KVConnectorRole.SCHEDULER, self.kv_cache_config
         )
+        if self._awaits_output:
+            by_role = transfer.is_kv_producer
+            self.requires_kv_delivery = getattr(self.connector, "requires_kv_delivery", by_role)
         if self.log_stats:
             self.connector_prefix_cache_stats = PrefixCacheStats()
         self.recompute_kv_load_failures = transfer.kv_load_failure_policy == "recompute"

@@ -16,7 +16,7 @@ from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.values import PLAIN, Value, Values, written
 from nullblock.spec.erased.windows import Window
 from nullblock.spec.fields import FIELDS, GHOSTS
-from nullblock.spec.indexed import Hashes, Stamps
+from nullblock.spec.indexes import Hashes, Stamps
 
 
 @dataclass(slots=True)
@@ -71,13 +71,12 @@ class Evaluator:
 
     def __init__(self, k: Any) -> None:
         self.k = k
-        everywhere = {n: v for n, v in vars(Env).items() if not n.startswith("_")}
-        # An environment hears of an encoder connector after it is made (`kept.made_of`).
+        by_configuration = vars(Env) | vars(Env(k.config))  # what else k has may change
         self.constants = {
-            name: value
-            for name, value in (everywhere | vars(Env(k.config))).items()
-            if isinstance(value, PLAIN) or name == "sem"
-        } | {"loads_items": k.loads_items}
+            name: getattr(k, name)
+            for name, value in by_configuration.items()
+            if (isinstance(value, PLAIN) and not name.startswith("_")) or name == "sem"
+        }
         self.carriers = {f: type(getattr(k.state, f)) for f in FIELDS}
         self.slotted = frozenset(f for f in FIELDS if self.carriers[f] is View)
         """Fields that are slots of a request's object."""
@@ -122,7 +121,8 @@ class Evaluator:
         return self.values.const(known) if known is not None else value
 
     def outside(self, name: str, thing: Any) -> str:
-        """A name for something from outside."""
+        """A name for something from outside, which may have none itself."""
+        name = name.replace("<lambda>", "nameless")
         while self.names.setdefault(name, thing) != thing:
             name += "_"
         return name

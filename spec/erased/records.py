@@ -12,7 +12,8 @@ from nullblock.spec.concrete import Key, State, Test
 from nullblock.spec.erased.windows import Window, Windows
 from nullblock.spec.facts import Config
 from nullblock.spec.fields import FIELDS
-from nullblock.spec.indexed import LONGEST_ROW, IndexedEnv, Stamps, Uncounted, Void
+from nullblock.spec.indexed import LONGEST_ROW, IndexedEnv
+from nullblock.spec.indexes import Stamps, Uncounted, Void
 
 ENTRIES = ("frame", "born", "grant", "due", "ndraft")
 """The maps from the entries of the steps in flight."""

@@ -16,7 +16,7 @@ from nullblock.spec.erased.records import Blocks
 from nullblock.spec.erased.text import Unsupported
 from nullblock.spec.erased.values import Value
 from nullblock.spec.fields import GHOSTS
-from nullblock.spec.indexed import Void
+from nullblock.spec.indexes import Void
 
 
 class Walker(Calls):

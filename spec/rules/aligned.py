@@ -9,7 +9,7 @@ from nullblock.spec.aligned import (
     noted_before,
 )
 from nullblock.spec.hybrid import adopted
-from nullblock.spec.kernel import State, Value, both, either, neg, require, rule
+from nullblock.spec.kernel import State, Value, both, either, ensure, neg, require, rule
 from nullblock.spec.slots import lacks_place
 from nullblock.spec.state import turn
 
@@ -47,7 +47,8 @@ def move_state(s: State, t: Value, b: Value) -> None:
     """The states beside that would stand before the state that the step ends with move behind the
     others, in their order; the null block takes their places.
 
-    Source: MambaManager.allocate_new_blocks.
+    Source: MambaManager.allocate_new_blocks. vllm-0.32.0 asserts that they are the request's own:
+    where an output of an id that is used again has let one go, it raises.
     """
     require(turn(s, s.k.owner(t)), "the request is being given slots")
     require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
@@ -56,6 +57,8 @@ def move_state(s: State, t: Value, b: Value) -> None:
     require(moves_along(s, t), "a state beside has to move")
     i, n = next_to_move(s, t), s.tlen[t]
     require(b == s.tab[t, i], "it is the next one")
+    if s.k.sem.gaps_swept:
+        ensure(b != s.k.NULL, "a state that moves has not been given back")
     s.tab[t, i] = s.k.NULL
     s.tab[t, n] = b
     s.pos[t, b] = n

@@ -2,7 +2,15 @@
 vLLM 0.22.1 does not see to it that all agree. Elsewhere there is nothing here.
 """
 
-from nullblock.spec.in_turn import ASKING, all_have_said, asked, has_said, is_last, looks_on, said
+from nullblock.spec.in_turn import (
+    ASKING,
+    all_have_said,
+    asked,
+    has_said,
+    is_last,
+    said,
+    shortens_quietly,
+)
 from nullblock.spec.kernel import State, Value, both, ite, least, neg, require, rule
 from nullblock.spec.rules.junctions import forget_agreed, note_said
 from nullblock.spec.rules.loads import ask_remote
@@ -26,7 +34,7 @@ def _note(s: State, r: Value, t: Value) -> None:
     if neg(has_said(s, r, t)):
         s.reach[s.kind] = n
     note_said(s, r, n)
-    shortens = both(n < s.span, neg(looks_on(s, t)))
+    shortens = both(n < s.span, neg(shortens_quietly(s, t)))
     s.calm = ite(shortens, 0, least(s.calm, s.k.last_kind) + 1)
     s.span = n
     s.kind += 1

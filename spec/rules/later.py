@@ -60,6 +60,16 @@ def outdate(s: State, r: Value, worthless: int) -> None:
         s.landed[r] = s.flown[r]
 
 
+def outdate_preempted(s: State, r: Value) -> None:
+    """What is in flight for r, which a step preempts, is stale. It is worthless where blocks have
+    to be handed off: it might end the request, whose blocks are gone.
+
+    Source: Scheduler.requires_kv_delivery, which a connector says.
+    """
+    if s.k.sem.resumes_await_output:
+        outdate(s, r, worthless=s.k.delivers)
+
+
 def outdate_turn(s: State, r: Value) -> None:
     """What is in flight for session r is worthless: the turn that it is of is over.
 

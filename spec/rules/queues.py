@@ -26,6 +26,7 @@ from nullblock.spec.rules.later import (
     leave_flight,
     outdate,
     outdate_last_turn,
+    outdate_preempted,
     report_reset,
 )
 from nullblock.spec.rules.loads import forget_load, stop_loading
@@ -170,7 +171,7 @@ def preempt(s: State, i: Value) -> None:
     leave_running(s, i, BACK)
     s.turned += 1
     s.preempted = s.k.add(s.preempted, v)
-    outdate(s, v, worthless=0)
+    outdate_preempted(s, v)
 
 
 @rule("LIFE-3")

@@ -7,9 +7,11 @@ For each scenario, by name: ``NAME.plain`` and ``NAME.recorded`` hold the driver
 and in every second scenario after every third. A recording is called by its scenario's name, not
 at random, so that it comes out the same each time. A scenario with a number ``recorded_from`` is
 recorded from the event with that number on, counted from 0; one with ``observe``, a text, with
-that in ``NULLBLOCK_TRACE_OBSERVE``. For releases that know of it, ``throttled`` has the numbers of
-steps that are asked to hold prefills back, where all others are asked not to, and
-``failed_recving`` the ids of which the update with a number reports that their load has failed.
+that in ``NULLBLOCK_TRACE_OBSERVE``; one with ``state_every``, a number, with the whole state after
+so many. For releases that know of it, ``throttled`` has the numbers of steps that are asked to
+hold prefills back, where all others are asked not to, and ``failed_recving`` the ids of which the
+update with a number reports that their load has failed, ``failed_grammars`` those whose grammars
+do not compile, as the step with a number finds.
 """
 
 import hashlib
@@ -87,8 +89,14 @@ def tell_besides(driver: Any, scenario: dict[str, Any]) -> None:
         return found
 
     driver.surroundings.take_report = reported
-    if held is not None:
-        driver.scheduler.schedule = lambda: schedule(driver.num_steps in held)
+    wrong = scenario.get("failed_grammars", {})
+
+    def scheduled() -> Any:
+        for id in wrong.get(str(driver.num_steps), ()):
+            driver.scheduler.requests[id].structured_output_request.grammar = ValueError(id)
+        return schedule(*([driver.num_steps in held] if held is not None else []))
+
+    driver.scheduler.schedule = scheduled
 
 
 def main() -> None:
@@ -97,6 +105,7 @@ def main() -> None:
     for number, (name, scenario) in enumerate(scenarios.items()):
         # A state is told with what waits before it: half of the scenarios wait as long as usual.
         every = sys.argv[3] if len(sys.argv) > 3 else "3" if number % 2 else "0"
+        every = str(scenario.get("state_every", every))
         os.environ["NULLBLOCK_TRACE_STATE_EVERY"] = every
         os.environ["NULLBLOCK_TRACE_OBSERVE"] = scenario.get("observe", "all")
         called = hashlib.sha256(name.encode()).hexdigest()

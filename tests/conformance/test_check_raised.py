@@ -228,3 +228,52 @@ def test_an_exception_is_named_whatever_is_not_known(
     path.write_bytes(trace_of(BUSY))
     assert main(["check", "--json", str(path)]) == 0
     assert json.loads(capsys.readouterr().out)["raised"] is None
+
+
+HELD: dict[str, Any] = {
+    "config": {"block_size": 4},
+    "events": [
+        {"op": "add", "id": "a", "prompt": [1, 2, 3, 4, 5], "max_tokens": 1, "resumable": True},
+        {"op": "step", "n": 2},
+        {"op": "reset_prefix_cache", "reset_running": True},
+    ],
+}
+"""A session waits for its turn and holds its blocks: vLLM raises where everybody gives way."""
+
+
+def reset_that_raised(tmp_path: Path, **fields: Any) -> Path:
+    """The trace of such a reset, with other fields in its last record; None: without."""
+    *lines, error, _ = documents(trace_of(HELD))
+    assert error["during"] == "reset" and error["reset_running"] is True
+    told = {k: v for k, v in (error | fields).items() if v is not None}
+    path = tmp_path / "reset"
+    path.write_bytes(unsealed([*lines, told]))
+    return path
+
+
+def test_a_reset_that_raised_is_explained(tmp_path: Path) -> None:
+    """By the rule that it fails where blocks are held; what to do is to reset later."""
+    verdict = check(reset_that_raised(tmp_path))
+    assert verdict.verdict == "CONFORMS" and verdict.raised is not None
+    assert str(verdict.raised.rules).startswith("LIFE-10: blocks are held still")
+    assert str(verdict.raised.next).startswith("reset when no load")
+
+
+def test_a_reset_that_had_no_cause_to_raise_is_no_conforming_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that leaves alone who runs only fails; the scenario ends with it."""
+    target = tmp_path / "fault.json"
+    path = reset_that_raised(tmp_path, reset_running=False)
+    assert main(["check", "--json", "--scenario", str(target), str(path)]) == 1
+    found = json.loads(capsys.readouterr().out)["first"]
+    assert (found["rule"], found["raised"]) == (None, "RuntimeError")
+    assert "left, as blocks are held" in found["expected"]
+    assert json.loads(target.read_text())["events"][-1] == {"op": "reset_prefix_cache"}
+
+
+def test_what_a_reset_was_asked_may_not_be_told(tmp_path: Path) -> None:
+    """Then nothing is said of it."""
+    verdict = check(reset_that_raised(tmp_path, reset_running=None))
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert verdict.missing == ["what was asked when reset raised RuntimeError"]

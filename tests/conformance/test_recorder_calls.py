@@ -13,7 +13,8 @@ from nullblock.conformance.adapters import reference as adapter
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.trace.reader import TraceReader
-from nullblock.conformance.trace.records import Feature, Gap, Header, Schedule
+from nullblock.conformance.trace.records import End, Feature, Gap, Header, Schedule
+from nullblock.reference.sched.async_scheduler import AsyncScheduler
 from nullblock.reference.sched.scheduler import Scheduler
 from nullblock.spec.profiles import profile
 
@@ -56,6 +57,13 @@ def loads(failing: dict[str, list[str]], **more: Any) -> Scenario:
     return {"config": config, "events": events, "failed_recving": failing}
 
 
+def constrained(failing: dict[str, list[str]]) -> Scenario:
+    """One request waits for its grammar, and by which step it turns out not to compile."""
+    waits = add("b", 100) | {"grammar": {"ready": False}}
+    events = [add("a", 0), waits, {"op": "step", "n": 9}]
+    return {"config": {"block_size": 4}, "events": events, "failed_grammars": failing}
+
+
 SCENARIOS = {
     "never held back": arrives_later(),
     "held back": arrives_later(2, 3),
@@ -63,11 +71,14 @@ SCENARIOS = {
     "not loaded": loads({"2": ["a"]}),
     "not loaded, which ends it": loads({"2": ["a"]}, failure_policy="fail"),
     "reported when nothing is loaded": loads({"5": ["a", "b", "nobody"]}),
+    "not compiled yet": constrained({}),
+    "does not compile": constrained({"3": ["b"]}),
 }
 NAMED = {
     "held back": (HELD, 2),
     "not loaded": ("failed_recving", 3),
     "not loaded, which ends it": ("failed_recving", 3),
+    "does not compile": ("grammar_compile_error_reqs", 4),
 }
 """What is named in a recording, and before which step."""
 
@@ -185,3 +196,34 @@ def test_it_is_named_again_after_a_gap(made: Any, tmp_path: Path) -> None:
     assert not any(isinstance(r, Feature) for r in told[:gap])
     behind = [r for r in told[gap:] if isinstance(r, Feature | Schedule)]
     assert isinstance(behind[0], Feature) and len(behind) > 20
+
+
+class Samples(Recorded):
+    """Leaves no room for a token in any step, as vLLM 0.32.0 does for pooling models."""
+
+    num_sampled_tokens_per_step = 0
+
+
+class SamplesAhead(Recording, AsyncScheduler):
+    """The same, scheduling ahead."""
+
+    engine_version = Recorded.engine_version
+    num_sampled_tokens_per_step = 0
+
+
+def test_models_that_sample_nothing_are_named(
+    where: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prompt as long as may be, and whatever is scheduled ahead."""
+    monkeypatch.setattr(adapter, "Scheduler", Samples)
+    one = engine(max_model_len=8)
+    one.add(request("a", 7))
+    one.add(request("b", 8))
+    one.scheduler.shutdown()
+    header, a, b = (record for record in records(where) if not isinstance(record, End))
+    assert (header.features, a.features) == ([], [])
+    assert b.features == ["prompt_of_max_model_len"]
+    where.unlink()
+    monkeypatch.setattr(adapter, "AsyncScheduler", SamplesAhead)
+    engine(async_scheduling=True).scheduler.shutdown()
+    assert records(where)[0].features == ["no_sampled_token_ahead"]

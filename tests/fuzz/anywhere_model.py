@@ -207,6 +207,7 @@ def connector(dice: Choices) -> Fields:
         made["failure_policy"] = dice.pick(("recompute", "fail"))
     if dice.chance(20):
         made["kv_role"] = dice.pick(("kv_both", "kv_producer", "kv_consumer"))
+        made["requires_kv_delivery"] = made["kv_role"] != "kv_consumer"  # as vLLM supposes
     return made
 
 

@@ -316,6 +316,8 @@ def with_connector(
     if zlib.crc32(f"role:{seed}".encode()) % 5 == 0:
         # Later lines ask whether it loads while steps overlap.
         scenario["config"]["connector"]["kv_role"] = "kv_producer"
+    if zlib.crc32(f"delivers:{seed}".encode()) % 3 == 0:
+        scenario["config"]["connector"]["requires_kv_delivery"] = True
     return scenario
 
 

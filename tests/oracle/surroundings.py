@@ -22,6 +22,7 @@ def connect(scheduler: Any, config: dict[str, Any]) -> None:
     overlap = config["async_scheduling"] and config["queue_depth"] > 1
     overlap = overlap or config["pipeline_parallel_size"] > 1
     scheduler.defer_block_free = overlap and scripted.get("kv_role", "kv_both") != "kv_producer"
+    scheduler.requires_kv_delivery = scripted.get("requires_kv_delivery", False)
 
 
 class Surroundings:

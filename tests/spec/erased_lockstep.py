@@ -22,7 +22,8 @@ from nullblock.spec.erased.windows import Window
 from nullblock.spec.facts import Config, Encoder, Group, Request
 from nullblock.spec.fields import EOS, FIELDS, GHOSTS, IDLE, PLAIN, STOP_ID
 from nullblock.spec.heaps import PlacedHeap
-from nullblock.spec.indexed import IndexedEnv, Stamps
+from nullblock.spec.indexed import IndexedEnv
+from nullblock.spec.indexes import Stamps
 from nullblock.spec.kernel import Broken, Disabled, Engines
 from nullblock.spec.machine import events
 from nullblock.spec.machine.drafts import offer

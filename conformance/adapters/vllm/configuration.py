@@ -157,6 +157,7 @@ def features(scheduler: Any) -> list[str]:
         "long_prefill_token_threshold_adaptive": bool(
             getattr(configured, "long_prefill_token_threshold_adaptive", False)
         ),
+        "no_sampled_token_ahead": samples_nothing(scheduler) and configured.async_scheduling,
         "max_num_scheduled_tokens_above_batched": groups.grants_beyond_a_step(scheduler),
         "hash_block_size": pool.hash_block_size != scheduler.block_size,
         "block_sizes": any("block_size" in group for group in told),
@@ -170,6 +171,13 @@ def features(scheduler: Any) -> list[str]:
             names.append("eagle_group")
     names += groups.unsaid(scheduler)
     return list(dict.fromkeys(names))
+
+
+def samples_nothing(scheduler: Any) -> bool:
+    """Whether no step leaves room for a token that it samples: of pooling and diffusion models in
+    vLLM 0.32.0, which tells neither apart from a request that wants a vector.
+    """
+    return getattr(scheduler, "num_sampled_tokens_per_step", 1) == 0
 
 
 def request_features(request: Any) -> list[str]:

@@ -43,6 +43,9 @@ class Look:
         self._lengths = observer.caching and not placed and not tallied
         self._at_once = observer.caching and not tallied
         """Whether a step that is unlike others is told at once: its blocks are looked up."""
+        self._ahead = bool(observer.scheduler.scheduler_config.async_scheduling)
+        self._twice = False
+        """Whether tokens are ahead of positions from the next call on."""
         self.steps = 0
         """Decided so far."""
         self.flying: dict[int, Seen] = {}
@@ -117,9 +120,10 @@ class Look:
         self.flying[id(decided)] = seen
         if others.preempted:
             self._disturbed = number
+            self._twice = self._twice or self._counts_twice(others.preempted)
         if len(self.flying) > MAX_IN_FLIGHT:
             raise RuntimeError(f"{MAX_IN_FLIGHT} steps without an update")
-        self.urgent = observer.irregular or observer.items is not None
+        self.urgent = observer.irregular or observer.items is not None or self._twice
         return seen
 
     def _goes_on(self, seen: Seen, last: Seen) -> None:
@@ -152,6 +156,15 @@ class Look:
             requests = self._scheduler.requests
             same = seen.ids is last.ids
             seen.hashes = last.hashes if same else [requests[r].block_hashes for r in seen.ids]
+
+    def _counts_twice(self, preempted: list[str]) -> bool:
+        """Whether somebody who is preempted has an output in flight that counts besides the one
+        after it is resumed, as steps that overlap in step with the outputs have it (pipeline
+        parallelism): tokens are ahead of positions from then on.
+        """
+        if self._ahead or len(self.flying) < 2:
+            return False
+        return any(r in step.ids for step in self.flying.values() for r in preempted)
 
     def compiled(self) -> list[str]:
         """Of those whose grammar was not compiled, whom the step found otherwise. Somebody whom
@@ -187,6 +200,7 @@ class Look:
         if seen is None:
             return None
         seen.decided = None
+        self._observer.irregular |= self._twice  # what came before is told
         if owed := self._observer.talk.owing:
             owed.pop(seen.number, None)
         if seen.number <= self._disturbed:

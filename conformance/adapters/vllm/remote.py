@@ -21,6 +21,8 @@ def constants(scheduler: Any) -> Fields | None:
     told: Fields = {"failure_policy": POLICIES[policy]}
     if getattr(scheduler, "defer_block_free", False):  # since 0.32.0
         told["loads_beside_steps"] = True
+    if getattr(scheduler, "requires_kv_delivery", False):  # likewise
+        told["requires_kv_delivery"] = True
     return {"connector": told}
 
 

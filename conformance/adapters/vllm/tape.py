@@ -311,9 +311,11 @@ class Tape:
         if not self._put(state):
             self._dropped = 1
 
-    def raised(self, during: str, error: BaseException, sampled: Any = None) -> None:
+    def raised(
+        self, during: str, error: BaseException, sampled: Any = None, **asked: bool
+    ) -> None:
         """The engine raised; nothing after it can be explained. ``sampled``: the output that was
-        to be taken in.
+        to be taken in; ``asked``: what else was asked, by the name of the record's field.
         """
         told: list[Any] = []
         if not self._ends_unbegun():
@@ -322,7 +324,7 @@ class Tape:
             if during == "schedule" and (found := self._look.compiled()):
                 told = [self.teller.compiled(found), *told]
         self._part_full = NEVER
-        self.write(*told, {"ev": "error", "during": during, "type": type(error).__name__})
+        self.write(*told, {"ev": "error", "during": during, "type": type(error).__name__} | asked)
         self.stop()
 
     def _ends_unbegun(self) -> bool:
