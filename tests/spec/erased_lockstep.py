@@ -158,7 +158,10 @@ def random_config(r: random.Random, groups: tuple[Group, ...]) -> Config:
         semantics=semantics,
     )
     # Beside drafts and grammars, and in that line, no request wants a vector.
-    return replace(config, pooling=pools and not config.num_spec_tokens and not config.grammars)
+    pools = pools and not config.num_spec_tokens and not config.grammars
+    # The line that awaits the states of prompts ends steps with blocks.
+    awaits = semantics.prompt_states_awaited and any(group.aligned for group in groups)
+    return replace(config, pooling=pools, mamba_split=config.block_size if awaits else 0)
 
 
 def random_groups(r: random.Random) -> tuple[Group, ...]:
