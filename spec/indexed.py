@@ -191,7 +191,7 @@ class IndexedEnv(HeapsInPlace, Env):
         """Whoever stands in a queue and may still be tried in this step, in its order: passing
         over whoever was passed over is what makes a long queue cheap.
         """
-        passed: Any = self.state.passed
+        passed: Any = self.state.passed  # type: ignore[attr-defined]
         if not passed or may_stand_twice(self.state):
             return queue
         return filterfalse(passed.__contains__, queue)

@@ -187,7 +187,7 @@ def steps(
             f"{engine}, and judge the whole trace by the one that fits"
         )
     elif found.tried:
-        blame = "" if found.untried else ": the semantics is not to blame"
+        blame = "" if found.untried else ": no semantics that is known here is to blame"
         yield f"no other profile, and no {found.tried}, explains it{blame}"
     else:
         yield f"judge it by another profile if {engine} is not what the profile stands for"
@@ -204,8 +204,9 @@ def steps(
     if kind in INPUTS:
         yield INPUTS[kind]
     yield (
-        f"run the minimal scenario (nullblock check --scenario FILE) on the engine ({HOW}): if it "
-        "decides there as the rules do, the fault hangs on something that the trace does not tell"
+        "run the minimal scenario, if there is one (nullblock check --scenario FILE), on the "
+        f"engine ({HOW}): if it decides there as the rules do, the fault hangs on something that "
+        "the trace does not tell"
     )
     yield (
         "if it decides there as it was recorded, it is a defect of the engine: report it with "

@@ -14,7 +14,7 @@ from nullblock.spec.departures import DEPARTURES
 from nullblock.spec.profiles import PROFILES, Semantics
 from nullblock.spec.switches import meaning
 
-AFFORDED = 100_000
+AFFORDED = 120_000
 """Rules that may fire in all, as the text is written: two to five seconds."""
 ERASING = 40_000
 """What it costs to erase the text, in such rules."""

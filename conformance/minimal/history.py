@@ -37,7 +37,15 @@ from nullblock.conformance.trace.records import (
     Update,
 )
 
-NO_SCENARIO = "no scenario is made of grammars, encoder inputs, sessions and repetitions"
+WITHOUT = {
+    Compiled: "grammars",
+    ResetEncoderCache: "encoder inputs",
+    Chunk: "sessions",
+    SessionEnd: "sessions",
+}
+"""What a record is about of which no scenario is made."""
+PASSED_ON = {"kv_transfer"}
+"""What a request has that is its connector's affair: what that answers, a scenario says."""
 HORIZON = 20_000
 """Steps before the decision that are looked at: a request that ended earlier is forgotten."""
 
@@ -166,6 +174,12 @@ def given(step: Schedule) -> set[int]:
     return {b for groups in tables for table in groups for b in table}
 
 
+def _no_scenario(*what: str) -> Impossible:
+    """The reason why there is none for what a trace has."""
+    words = (word.replace("_", " ") for word in dict.fromkeys(what))
+    return Impossible(f"no scenario is made of {', '.join(words)}")
+
+
 def _without_ids(history: History) -> None:
     """Raise Impossible where blocks are named whose ids in the engine are not told."""
     said = [history.said, *(e.said for e in history.events if isinstance(e, Half))]
@@ -207,8 +221,8 @@ class _Reading:
         """The next record."""
         match record:
             case Add(items=items, features=features):
-                if items or features:
-                    raise Impossible(NO_SCENARIO)
+                if items or set(features) - PASSED_ON:
+                    raise _no_scenario(*(["encoder inputs"] if items else []), *features)
                 life = Life(record, len(self.events))
                 self.chains = max([self.chains, *map(sum, record.chain or ())])
                 self.alive[record.id] = life
@@ -240,7 +254,7 @@ class _Reading:
             case Pause() | Reset() | Evict() | Draft():
                 self.events.append(record)
             case Compiled() | ResetEncoderCache() | Chunk() | SessionEnd():
-                raise Impossible(NO_SCENARIO)
+                raise _no_scenario(WITHOUT[type(record)])
             case Header() | Part() | State() | Feature() | Error() | Lost() | End():
                 pass
             case Unknown() | Passed():

@@ -23,6 +23,8 @@ class Draft(Line, frozen=True, kw_only=True, tag="draft"):
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.ids):
             raise ValueError("`counts` and `ids` differ in length")
+        if len(set(self.ids)) != len(self.ids):
+            raise ValueError("`ids` has a request twice")
 
 
 class DraftDelta(Line, frozen=True, kw_only=True, tag="draft+"):

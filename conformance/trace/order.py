@@ -129,6 +129,8 @@ class Order:
             case Transfers():
                 for ids in (record.received, record.sent, record.failed, record.delayed):
                     self._known("a report of", ids)
+                if len(set(record.delayed)) != len(record.delayed):
+                    raise Malformed("blocks of one request that are kept twice", _RECORDER)
                 self.call = record
             case Pause() | Reset() | Evict() | ResetEncoderCache() | Feature() | Unknown():
                 pass

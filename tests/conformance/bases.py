@@ -11,6 +11,7 @@ from traces import BUSY, documents, trace_of
 from violations import recorded
 
 from nullblock.conformance import bundled
+from nullblock.conformance.lines.example import VECTORS
 from nullblock.conformance.trace.reader import TraceReader
 
 Lines = list[dict[str, Any]]
@@ -256,6 +257,23 @@ def scenarios() -> dict[str, Any]:
     return found
 
 
+HELD: dict[str, Any] = {
+    "config": {"block_size": 4},
+    "events": [
+        {"op": "add", "id": "a", "prompt": [1, 2, 3, 4, 5], "max_tokens": 1, "resumable": True},
+        {"op": "step", "n": 2},
+        {"op": "reset_prefix_cache", "reset_running": True},
+    ],
+}
+"""A session waits for its turn and holds its blocks: vLLM raises where everybody gives way."""
+
+
+def _vector(name: str) -> dict[str, Any]:
+    """A golden scenario."""
+    document: dict[str, Any] = json.loads((VECTORS / f"{name}.json").read_text())
+    return document
+
+
 @cache
 def _traces() -> dict[str, bytes]:
     return {
@@ -270,6 +288,8 @@ def _traces() -> dict[str, bytes]:
         "kept free": trace_of(KEPT_FREE, semantics="vllm-0.32.0"),
         "a gate ahead": trace_of(GATE_AHEAD, semantics="vllm-0.32.0"),
         "loads ahead": trace_of(LOADS_AHEAD, semantics="vllm-0.32.0"),
+        "handed off": trace_of(_vector("handoffs-must-arrive"), semantics="vllm-0.32.0"),
+        "reset raises": trace_of(HELD),
         **{name: trace_of(scenarios()[name]) for name in FEATURES},
         "turns": trace_of(scenarios()["sessions"], semantics="normative"),
         "turns by priority": trace_of(scenarios()["sessions-by-priority"]),

@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from record_again import record, record_all
 from traces import trace_of, unsealed
 
 from nullblock.conformance import scenario, scope
-from nullblock.conformance.checker import Verdict, check
+from nullblock.conformance.checker import Verdict, check, fast
 from nullblock.conformance.checker.drafts import WithDrafts
 from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.conformance.errors import OutOfScope
@@ -191,10 +192,14 @@ def _encode(record: Any) -> bytes:
     return msgspec.json.encode(record)
 
 
+@pytest.mark.parametrize("after", [math.inf, 0], ids=["as it is", "erased"])
 @pytest.mark.parametrize("engine", ["spec", "reference"])
 @pytest.mark.parametrize("name", SERVING)
-def test_our_engines_conform(name: str, engine: str) -> None:
+def test_our_engines_conform(
+    name: str, engine: str, after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under both profiles, in the form in which the text runs and in the erased one."""
+    monkeypatch.setattr(fast, "AFTER", after)
     for profile in ("vllm-0.22.1", "normative"):
         assert judge(trace_of(SERVING[name], engine, profile)).verdict == "CONFORMS"
 
@@ -206,8 +211,10 @@ def test_the_rules_that_drafts_add_are_exercised() -> None:
     assert {"DRAFT-7", "DRAFT-8", "DRAFT-9", "DRAFT-10", "DRAFT-19"} <= set(verdict.rules)
 
 
-def test_a_defect_of_the_checker_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("after", [math.inf, 0], ids=["as it is", "erased"])
+def test_a_defect_of_the_checker_shows(after: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it heard of one draft fewer that is right, nothing with drafts would conform."""
+    monkeypatch.setattr(fast, "AFTER", after)
     heard = WithDrafts.accepted
     monkeypatch.setattr(WithDrafts, "accepted", lambda k, s, r: max(heard(k, s, r) - 1, 0))
     for name in ("drafted", "drafted ahead"):

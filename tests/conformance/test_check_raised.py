@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from alterations import first
+from bases import HELD
 from traces import BUSY, documents, trace_of, unsealed
 
 from nullblock.conformance.checker import check
@@ -230,17 +231,6 @@ def test_an_exception_is_named_whatever_is_not_known(
     assert json.loads(capsys.readouterr().out)["raised"] is None
 
 
-HELD: dict[str, Any] = {
-    "config": {"block_size": 4},
-    "events": [
-        {"op": "add", "id": "a", "prompt": [1, 2, 3, 4, 5], "max_tokens": 1, "resumable": True},
-        {"op": "step", "n": 2},
-        {"op": "reset_prefix_cache", "reset_running": True},
-    ],
-}
-"""A session waits for its turn and holds its blocks: vLLM raises where everybody gives way."""
-
-
 def reset_that_raised(tmp_path: Path, **fields: Any) -> Path:
     """The trace of such a reset, with other fields in its last record; None: without."""
     *lines, error, _ = documents(trace_of(HELD))
@@ -262,14 +252,14 @@ def test_a_reset_that_raised_is_explained(tmp_path: Path) -> None:
 def test_a_reset_that_had_no_cause_to_raise_is_no_conforming_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One that leaves alone who runs only fails; the scenario ends with it."""
+    """One that leaves alone who runs only fails. Why there is no scenario is told as it is."""
     target = tmp_path / "fault.json"
     path = reset_that_raised(tmp_path, reset_running=False)
     assert main(["check", "--json", "--scenario", str(target), str(path)]) == 1
-    found = json.loads(capsys.readouterr().out)["first"]
-    assert (found["rule"], found["raised"]) == (None, "RuntimeError")
-    assert "left, as blocks are held" in found["expected"]
-    assert json.loads(target.read_text())["events"][-1] == {"op": "reset_prefix_cache"}
+    found = json.loads(capsys.readouterr().out)
+    assert (found["first"]["rule"], found["first"]["raised"]) == (None, "RuntimeError")
+    assert "left, as blocks are held" in found["first"]["expected"]
+    assert found["scenario"]["note"] == "none: no scenario is made of resumable"
 
 
 def test_what_a_reset_was_asked_may_not_be_told(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bases import whole
 from record_again import record_all
 from recorded_engine import engine, request
 
@@ -192,6 +193,36 @@ def test_what_an_encoder_connector_asks_itself_is_not_noted(name: str) -> None:
     assert connector.asked == [name, *EC]
     answers, room = asked.take()
     assert (len(answers), len(room)) == ((1, 0) if name == EC[0] else (0, 1))
+
+
+def preempted_in_flight(blocks: int, *lives: tuple[int, int]) -> dict[str, Any]:
+    """Steps overlap in step with the outputs; somebody is preempted with an output in flight, and
+    resumed before that has come, since somebody else ends. ``lives``: of each request how long its
+    prompt is, and how many tokens it may have.
+    """
+    stages = len(lives)
+    events: Events = []
+    for n, (prompt, most) in enumerate(lives):
+        range = [100 * n, 100 * n + prompt]
+        events += [add("abcd"[n], prompt={"range": range}, max_tokens=most), SCHEDULE]
+    config = {"pipeline_parallel_size": stages, "block_size": 2, "num_blocks": blocks}
+    return {"config": config, "events": events + [UPDATE, SCHEDULE] * 80}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("blocks", "lives"),
+    [(11, ((5, 5), (7, 2), (5, 12))), (17, ((6, 20), (5, 5), (7, 20), (5, 8)))],
+    ids=["a number too late", "a block too early"],
+)
+def test_tokens_of_who_counts_an_output_twice_have_their_blocks(
+    recorded: Recorded, blocks: int, lives: tuple[tuple[int, int], ...]
+) -> None:
+    """In 0.22.1 both outputs count: tokens are ahead of positions, by which blocks are told."""
+    path = recorded(preempted_in_flight(blocks, *lives))
+    assert any(line.get("preempted") for line in whole(path))
+    verdict = check(path)
+    assert (verdict.verdict, verdict.missing) == ("CONFORMS", [])
 
 
 def reset_with_drafts(accept: str, *, ends: bool) -> dict[str, Any]:

@@ -132,6 +132,17 @@ def part_in_a_file(lines: Lines) -> None:
     lines.insert(4, {"ev": "part", "number": 2, "recording": "x"})
 
 
+def blocks_kept_twice(lines: Lines) -> None:
+    """A request ends, and a connector keeps its blocks, once."""
+    at = place(lines, "abort")
+    lines.insert(at, {"ev": "transfers", "delayed": [lines[at]["asked"][0]] * 2})
+
+
+def drafts_twice(lines: Lines) -> None:
+    """Drafts are proposed once for each request."""
+    lines.insert(place(lines, "abort"), {"ev": "draft", "ids": [0, 0], "counts": [1, 1]})
+
+
 def arrival_inside_an_update(lines: Lines) -> None:
     """Nothing happens while a step is updated."""
     lines.insert(place(lines, "update"), {"ev": "pause", "pause_state": "UNPAUSED"})
@@ -158,6 +169,8 @@ def arrival_inside_an_update(lines: Lines) -> None:
         chain_number_skipped,
         chain_too_short,
         abort_of_nobody,
+        blocks_kept_twice,
+        drafts_twice,
         something_after_an_error,
         something_after_the_loss,
         part_in_a_file,
