@@ -11,7 +11,8 @@ that in ``NULLBLOCK_TRACE_OBSERVE``; one with ``state_every``, a number, with th
 so many. For releases that know of it, ``throttled`` has the numbers of steps that are asked to
 hold prefills back, where all others are asked not to, and ``failed_recving`` the ids of which the
 update with a number reports that their load has failed, ``failed_grammars`` those whose grammars
-do not compile, as the step with a number finds.
+do not compile, as the step with a number finds. One that is ``optional`` is left out where the
+engine cannot be made for it.
 """
 
 import hashlib
@@ -117,7 +118,12 @@ def main() -> None:
             scheduler.Scheduler, async_scheduler.AsyncScheduler = kinds
             where, begins = str(folder / f"{name}.jsonl"), scenario.get("recorded_from", 0)
             os.environ["NULLBLOCK_TRACE"] = "" if begins else where
-            driver = drive.Driver(json.loads(json.dumps(scenario)))
+            try:
+                driver = drive.Driver(json.loads(json.dumps(scenario)))
+            except Exception:
+                if not scenario.get("optional"):
+                    raise
+                break
             tell_besides(driver, scenario)
             if begins and suffix == "recorded":
                 begin_later(driver, begins, where)

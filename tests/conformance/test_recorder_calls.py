@@ -64,6 +64,13 @@ def constrained(failing: dict[str, list[str]]) -> Scenario:
     return {"config": {"block_size": 4}, "events": events, "failed_grammars": failing}
 
 
+def reset_while_held() -> Scenario:
+    """A session waits for its turn with its blocks, and everybody is to give way."""
+    session = add("a", 0) | {"max_tokens": 1, "resumable": True}
+    reset = {"op": "reset_prefix_cache", "reset_running": True}
+    return {"config": {"block_size": 4}, "events": [session, {"op": "step", "n": 2}, reset]}
+
+
 SCENARIOS = {
     "never held back": arrives_later(),
     "held back": arrives_later(2, 3),
@@ -72,6 +79,7 @@ SCENARIOS = {
     "not loaded, which ends it": loads({"2": ["a"]}, failure_policy="fail"),
     "reported when nothing is loaded": loads({"5": ["a", "b", "nobody"]}),
     "not compiled yet": constrained({}),
+    "reset while blocks are held": reset_while_held(),
     "does not compile": constrained({"3": ["b"]}),
 }
 NAMED = {

@@ -50,6 +50,7 @@ def recording(key: str, scenario: Scenario) -> Scenario:
     """The same, and what its recorder is told."""
     rng = random.Random(f"recorded {key}")
     told: Scenario = {
+        "optional": True,
         "observe": rng.choice(OBSERVED),
         "state_every": rng.choice([0, 0, 1, 3, 10]),
     }
@@ -82,7 +83,8 @@ class Recorder:
         with tempfile.TemporaryDirectory() as where:
             folder = Path(where)
             record_all(self.python, scenarios, folder)
-            changed = {Path(name).stem for name in decided_otherwise(folder)}
+            any_made = any(folder.glob("*.jsonl"))
+            changed = {Path(name).stem for name in decided_otherwise(folder)} if any_made else ()
             for name in scenarios:
                 found = self.found(folder / f"{name}.jsonl")
                 if name in changed:

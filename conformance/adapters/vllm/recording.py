@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import items, remote, settings
@@ -93,7 +94,7 @@ class Recording:
         try:
             result = call(*args)
         except BaseException as error:
-            tape.safely(tape.raised, kind, error, **asked)
+            tape.safely(partial(tape.raised, **asked), kind, error)
             raise
         finally:
             tape.inside = False
