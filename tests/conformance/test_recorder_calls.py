@@ -3,6 +3,7 @@
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ from record_again import decided_otherwise, record_all
 from recorded_engine import Recorded, engine, records, request
 
 from nullblock.conformance.adapters import reference as adapter
+from nullblock.conformance.adapters.vllm import items, remote
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.trace.reader import TraceReader
-from nullblock.conformance.trace.records import End, Feature, Gap, Header, Schedule
+from nullblock.conformance.trace.records import End, Feature, Gap, Header, Output, Schedule
 from nullblock.reference.sched.async_scheduler import AsyncScheduler
 from nullblock.reference.sched.scheduler import Scheduler
 from nullblock.spec.profiles import profile
@@ -235,3 +237,39 @@ def test_models_that_sample_nothing_are_named(
     monkeypatch.setattr(adapter, "AsyncScheduler", SamplesAhead)
     engine(async_scheduling=True).scheduler.shutdown()
     assert records(where)[0].features == ["no_sampled_token_ahead"]
+
+
+@pytest.mark.parametrize(
+    ("side", "place", "answers", "named"),
+    [
+        (remote, "connector", {"has_pending_block_frees": True}, True),
+        (remote, "connector", {"has_pending_block_frees": False}, False),
+        (remote, "connector", {"register_finished_partial_tail": True}, True),
+        (items, "ec_connector", {"ensure_cache_available": False}, True),
+        (items, "ec_connector", {"ensure_cache_available": True}, False),
+        (items, "ec_connector", {"take_unavailable_requests": {"a"}}, True),
+    ],
+)
+def test_what_connectors_answer_and_no_record_tells_is_named(
+    side: Any, place: str, answers: dict[str, Any], named: bool, where: Path
+) -> None:
+    """Before the step, or the output, in which they are asked; a connector may be without it."""
+    made = engine()
+    asked = dict.fromkeys(("has_cache_item", "update_state_after_alloc"), lambda *_: False)
+    asked |= {name: lambda *_, answer=answer: answer for name, answer in answers.items()}
+    connector = SimpleNamespace(**asked)
+    found = side.watch(SimpleNamespace(**{place: connector}), lambda note, *args: note(*args))
+    made.add(request("a"))
+    made.schedule()
+    (name,) = answers
+    getattr(connector, name)("a", 0)
+    made.scheduler._nullblock_connector = found
+    made.update({"a": [1]})
+    made.schedule()
+    made.scheduler.shutdown()
+    told = records(where)
+    features = [(i, r.name) for i, r in enumerate(told) if isinstance(r, Feature)]
+    assert [feature for _, feature in features] == [name] * named
+    for at, _ in features:
+        steps = [r.step for r in told[:at] if isinstance(r, Schedule)]
+        assert steps == [1] and isinstance(told[at + 1], Output)

@@ -148,6 +148,8 @@ def features(scheduler: Any) -> list[str]:
         "speculative_decoding": drafts.constants(scheduler) is None,
         "max_loras": scheduler.lora_config is not None,
         "kv_connector": scheduler.connector is not None,
+        "divergent_local_hits": len(of_cache) > 1
+        and bool(getattr(scheduler.connector, "supports_divergent_local_hybrid_hits", False)),
         "ec_connector": getattr(scheduler, "ec_connector", None) is not None,
         "encoder_decoder": bool(scheduler.vllm_config.model_config.is_encoder_decoder),
         "context_parallelism": groups.are_divided(scheduler),

@@ -31,10 +31,16 @@ def constants(scheduler: Any) -> Fields | None:
     return told
 
 
+UNUSUAL = {"ensure_cache_available": False, "take_unavailable_requests": True}
+"""What a connector of vLLM 0.32.0 may answer that decides, and that no record tells."""
+
+
 class Asked:
     """What an encoder connector was asked and told in the call of the engine that is under way."""
 
     def __init__(self) -> None:
+        self.unusual: list[str] = []
+        """What it has answered that no record tells, by name."""
         self._answers: list[tuple[str, bool]] = []
         self._room: list[tuple[str, int]] = []
 
@@ -70,6 +76,8 @@ def watch(scheduler: Any, safely: Callable[..., Any]) -> Asked | None:
     try:
         for name, note in notes.items():
             watcher.watch(connector, name, note)
+        for name, unusual in UNUSUAL.items():
+            watcher.watch_for(connector, name, unusual, asked.unusual)
     except Exception:
         return None
     return asked

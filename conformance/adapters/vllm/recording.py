@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import items, remote, settings
@@ -94,13 +93,23 @@ class Recording:
         try:
             result = call(*args)
         except BaseException as error:
-            tape.safely(partial(tape.raised, **asked), kind, error)
+            raised = error
+            tape.safely(lambda: tape.raised(kind, raised, **asked))
             raise
         finally:
             tape.inside = False
+        self._name_what_is_unusual()
         if tape.running:
             tape.safely(after, result, *args)
         return result
+
+    def _name_what_is_unusual(self) -> None:
+        """What connectors have answered in the call that is over, before it is told."""
+        for asked in self._nullblock_connector, self._nullblock_items:
+            if asked is not None and asked.unusual:
+                for name in dict.fromkeys(asked.unusual):
+                    self._tape.safely(self._tape.feature, name)
+                asked.unusual.clear()
 
     def add_request(self, request: Any) -> None:
         """See ``SchedulerInterface``; so are the others."""
@@ -143,6 +152,7 @@ class Recording:
             raise
         finally:
             tape.inside = False
+        self._name_what_is_unusual()
         try:
             if tape.running:
                 tape.scheduled(decided)
@@ -175,6 +185,7 @@ class Recording:
             raise
         finally:
             tape.inside = False
+        self._name_what_is_unusual()
         try:
             if tape.running:
                 tape.updated(result, scheduler_output, model_runner_output)

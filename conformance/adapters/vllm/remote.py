@@ -26,10 +26,16 @@ def constants(scheduler: Any) -> Fields | None:
     return {"connector": told}
 
 
+UNUSUAL = {"has_pending_block_frees": True, "register_finished_partial_tail": True}
+"""What a connector of vLLM 0.32.0 may answer that decides, and that no record tells."""
+
+
 class Answers:
     """What a connector has said in the call of the engine that is under way."""
 
     def __init__(self) -> None:
+        self.unusual: list[str] = []
+        """What it has answered that no record tells, by name."""
         self._asked: list[Fields] = []
         self._ended: list[tuple[str, bool]] = []
         """Who has ended, in order, and whether the blocks are to be kept until they are sent."""
@@ -129,6 +135,8 @@ def watch(scheduler: Any, safely: Callable[..., Any]) -> Answers | None:
         for name, note in noted.items():
             if hasattr(connector, name):
                 watcher.watch(connector, name, note)
+        for name, unusual in UNUSUAL.items():
+            watcher.watch_for(connector, name, unusual, answers.unusual)
     except Exception:
         return None
     return answers
@@ -160,6 +168,16 @@ class Watcher:
             return answer
 
         setattr(connector, name, passed_on)
+
+    def watch_for(self, connector: Any, name: str, unusual: bool, found: list[str]) -> None:
+        """Note the method's name where it answers so; a connector may be without it."""
+
+        def noted(answer: Any, *_: Any, **__: Any) -> None:
+            if bool(answer) is unusual:
+                found.append(name)
+
+        if hasattr(connector, name):
+            self.watch(connector, name, noted)
 
 
 def fails_by_request(sampled: Any, requests: dict[str, Any]) -> bool:
