@@ -1,17 +1,16 @@
 """Streaming sessions for the specification: which of them it has rules for."""
 
-from collections.abc import Iterable, Iterator
-from operator import itemgetter
 from typing import Any
 
 from nullblock.conformance.engine import NewRequest
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.queues import who_waits
 from nullblock.conformance.unruled import asserted, moves_past_others, stops_again
 from nullblock.spec.fields import CONTINUE
 from nullblock.spec.machine.output import SchedulerOutput
 from nullblock.spec.sessions import may_stand_twice
 from nullblock.spec.turns import goes_on
-from nullblock.spec.waiting import is_heap, is_skipped
+from nullblock.spec.waiting import is_skipped
 
 
 def check_session(request: NewRequest) -> None:
@@ -70,24 +69,5 @@ def check_decided(s: Any, out: SchedulerOutput, held: set[str]) -> None:
 
 def queues(s: Any) -> dict[str, list[str]]:
     """Who waits in either queue, in its order."""
-    waits = ((r, s.rank[r]) for r in s.rank if not is_skipped(s, r) or s.also[r])
-    waiting = _in_turn((*waits, *_further(s, s.more, s.morefrom, s.moreto)))
-    skipped = _in_turn((*s.skip.items(), *_further(s, s.again, s.againfrom, s.againto)))
-    if s.k.priority:
-        waiting.sort(key=s.k.order)
-        skipped.sort(key=s.k.order)
-    if is_heap(s):
-        skipped = s.k.given_out(s.heap, s)
-    if is_heap(s) and may_stand_twice(s):
-        waiting = s.k.given_out(s.queue, s)
+    skipped, waiting = who_waits(s)
     return {"waiting": waiting, "skipped_waiting": skipped}
-
-
-def _further(s: Any, places: Any, first: Any, end: Any) -> Iterator[tuple[str, int]]:
-    """The places in a queue that requests have there besides one."""
-    return ((r, places[r, i]) for r in s.rank for i in range(first[r], end[r]))
-
-
-def _in_turn(places: Iterable[tuple[str, int]]) -> list[str]:
-    """Who has those, in their order."""
-    return [r for r, _ in sorted(places, key=itemgetter(1))]

@@ -12,6 +12,7 @@ from nullblock.conformance.checker.facts import ERROR_BY_ID
 from nullblock.conformance.checker.heard import Heard
 from nullblock.conformance.checker.names import Names
 from nullblock.conformance.groups import latent
+from nullblock.conformance.queues import who_waits
 from nullblock.conformance.trace.records import (
     CacheGroup,
     Cleared,
@@ -38,7 +39,6 @@ from nullblock.spec.fields import (
 from nullblock.spec.later import discarded
 from nullblock.spec.names import BLOCKED, PAUSE, STATUS
 from nullblock.spec.state import live
-from nullblock.spec.waiting import is_heap, is_skipped
 
 END = {
     STOPPED: ("stop", False),
@@ -188,17 +188,7 @@ def running(s: Any) -> list[int]:
 
 def waiting(s: Any) -> list[int]:
     """Who waits, those in the skipped queue first; of each queue the next one first."""
-    queues = [skipped(s), [r for r in s.rank if not is_skipped(s, r)]] if s.k.skips else [s.rank]
-    if s.k.priority:
-        queues = [sorted(queue, key=s.k.order) for queue in queues]
-    if is_heap(s):
-        queues[0] = s.k.given_out(s.heap, s)
-    return [r for queue in queues for r in queue]
-
-
-def skipped(s: Any) -> list[int]:
-    """The skipped queue, as it stands."""
-    return list(s.skip)
+    return [r for queue in who_waits(s) for r in queue]
 
 
 def post_state(s: Any, seen: PostState, after: str) -> Iterator[Mismatch]:
@@ -229,8 +219,9 @@ def state(s: Any, seen: State, steps: int, names: Names) -> Iterator[Mismatch]:
         yield Mismatch("UPD-7", "the number of steps", steps, seen.step)
     yield from _list(running(s), seen.running, "RUN-19", "RUN-22", "who runs")
     yield from _list(waiting(s), seen.waiting, "WAIT-12", "WAIT-1", "who waits")
-    if sorted(skipped(s)) != sorted(seen.skipped):
-        yield Mismatch("WAIT-45", "who was passed over", skipped(s), seen.skipped)
+    skipped, _ = who_waits(s)
+    if sorted(skipped) != sorted(seen.skipped):
+        yield Mismatch("WAIT-45", "who was passed over", skipped, seen.skipped)
     yield from sessions.heap(s, seen.heap)
     alive = sorted((r for r in s.k.requests if live(s, r)), key=lambda r: s.arr[r])
     told = [q.id for q in seen.requests]

@@ -131,14 +131,13 @@ def unknown(k: Any, chunk: Chunk | QueuedChunk, sizes: dict[int, int]) -> Iterat
 
 
 def unknown_stop(s: Any, r: int) -> str | None:
-    """What is not known where a request stops: vLLM would queue a session twice that stops while
-    it stands in the skipped queue, or leave one that has ended there. None: nothing.
-    """
+    """What is not known where a request stops. None: nothing."""
     if s.k.resumable(r) and stops_again(s, r):
         return f"how session {r} goes on, which stops again while it waits for its turn"
-    if s.k.sem.stops_leave_every_queue or not s.k.resumable(r) or not is_skipped(s, r):
-        return None
-    return f"how session {r} goes on, which stops while it stands in the skipped queue"
+    goes_by = may_stand_twice(s) or s.k.sem.stops_leave_every_queue
+    if not goes_by and s.k.resumable(r) and is_skipped(s, r):
+        return f"how session {r} goes on, which stops while it stands in the skipped queue"
+    return None
 
 
 def refused_next(s: Any, r: int, why: Any) -> str | None:

@@ -44,7 +44,6 @@ NAMED = (
     "raised",
     "where vLLM raises",
     "of a later chunk",
-    "stands in the skipped queue",
     "drafts that nobody configured",
     "decisions: there are none",
     "beside a vector",

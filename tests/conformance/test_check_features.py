@@ -42,7 +42,6 @@ NOT_FROM_A_FRONT_END = (
     "beside a cap on adapters",
     "a cap on adapters beside",
     "of a later chunk",
-    "stands in the skipped queue",
     "is queued 2 times",
     "tokens beside a KV connector",
     "has ended and is tried again",

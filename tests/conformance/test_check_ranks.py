@@ -39,7 +39,7 @@ UNTOLD = {Feature.counts, Feature.clients, Feature.unchecked_input}
 """What traces have no words for."""
 MANY, SIZE = 5, 14
 NAMED = (
-    *("raised", "of a later chunk", "stands in the skipped queue", "decisions: there are none"),
+    *("raised", "of a later chunk", "decisions: there are none"),
     "encoder inputs that overlap",
 )
 """What random scenarios have that vLLM raises at, or that nobody has shown."""

@@ -48,7 +48,6 @@ MANY, SIZE = 5, 14
 NAMED = (
     "raised",
     "of a later chunk",
-    "stands in the skipped queue",
     "decisions: there are none",
 )
 """What random scenarios have that vLLM raises at, or that nobody has shown."""

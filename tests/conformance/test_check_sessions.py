@@ -43,14 +43,6 @@ def of(data: bytes) -> Verdict:
 
 
 REFUSED = {
-    **dict.fromkeys(
-        (
-            *("defect-session-is-queued-twice", "session-runs-and-is-queued"),
-            *("session-stands-there-three-times", "session-ends-in-the-skipped-queue"),
-            "turn-ends-before-its-grammar",
-        ),
-        "stands in the skipped queue",
-    ),
     "session-with-a-window-is-loaded": "beside a KV connector",
     "session-beside-aligned-states": "blocks of several sizes",
 }

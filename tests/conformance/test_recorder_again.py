@@ -15,6 +15,7 @@ from recorded_engine import engine, request
 from nullblock.conformance.adapters.vllm import drafts, items, remote
 from nullblock.conformance.adapters.vllm.expected import packed
 from nullblock.conformance.adapters.vllm.numbering import RequestNumbers
+from nullblock.conformance.adapters.vllm.observe import Queued
 from nullblock.conformance.adapters.vllm.step import Step
 from nullblock.conformance.checker import check
 from nullblock.spec.profiles import profile
@@ -223,6 +224,50 @@ def test_tokens_of_who_counts_an_output_twice_have_their_blocks(
     assert any(line.get("preempted") for line in whole(path))
     verdict = check(path)
     assert (verdict.verdict, verdict.missing) == ("CONFORMS", [])
+
+
+def left_in_a_queue(begins: int) -> dict[str, Any]:
+    """Blocks of a request are not loaded, which ends it where it waits; recorded from then on."""
+    connector = {"matched": {"a": 1, "b": 0}, "async": True, "failure_policy": "fail"}
+    config = {"block_size": 2, "num_blocks": 9, "queue_depth": 6, "connector": connector}
+    told = {"op": "kv_done", "recv": ["a"], "invalid": [4]}
+    events: Events = [add("c", prompt=[1, 1, 3], max_tokens=1)]
+    events += [add("d", prompt=[0], max_tokens=2, priority=-1)]
+    events += [add("a", prompt=[1000], max_tokens=1, priority=-2)]
+    events += [add("b", prompt=[0, 1, 2, 3], max_tokens=2, priority=-3)]
+    steps: Events = [{"op": "step"}] * 4
+    events += [{"op": "step"}, told, *steps]
+    unknown = {"op": "kv_match", "matched": {"c": None}}
+    return {
+        "config": config | {"policy": "priority", "async_scheduling": True},
+        "events": [*events, unknown, *steps],
+        "recorded_from": begins,
+    }
+
+
+@pytest.mark.oracle
+def test_a_recording_waits_for_who_has_ended_to_leave_the_queue(
+    oracle_python: Path, tmp_path: Path
+) -> None:
+    """0.22.1 leaves it there: no state can tell of it, and what is not known is named."""
+    documents = {f"from {n}": left_in_a_queue(n) for n in (1, 9)}
+    record_all(oracle_python, documents, tmp_path, "0")
+    assert check(tmp_path / "from 1.jsonl").verdict == "CONFORMS"
+    lines = (tmp_path / "from 9.jsonl").read_text()
+    assert "lost" not in {json.loads(line)["ev"] for line in lines.splitlines()}
+    (missing,) = check(tmp_path / "from 9.jsonl").missing
+    assert missing.startswith("the state in which the recording began")
+
+
+def test_a_number_is_kept_while_its_owner_stands_in_a_queue() -> None:
+    """However long ago it ended."""
+    numbers, queue = RequestNumbers(), [SimpleNamespace(request_id="a")]
+    for id in "ab":
+        numbers.number(id)
+    numbers.finished(1, ["a", "b"])
+    for step in range(2, 200):
+        numbers.finished(step, [], Queued([queue]))
+    assert numbers.of == {"a": 0}
 
 
 def reset_with_drafts(accept: str, *, ends: bool) -> dict[str, Any]:

@@ -44,6 +44,7 @@ FORMS = {"as it is": math.inf, "erased": 0}
 """The forms in which the text runs, and after how many requests it is erased."""
 OBSERVED = ("all", "all", "all", "blocks", "blocks,counts", "counts", "none", "events,blocks")
 RIGHT = ("CONFORMS", "INCONCLUSIVE")
+GAVE_UP = "anything after the recorder gave up"
 
 
 def recording(key: str, scenario: Scenario) -> Scenario:
@@ -99,6 +100,8 @@ class Recorder:
         first = verdicts[0]
         if first.verdict not in RIGHT:
             return Found(first, f"{first.verdict}: {first.first or first.missing}")
+        if any(what.startswith(GAVE_UP) for what in first.missing):
+            return Found(first, first.missing[0])
         if said(first) != said(verdicts[1]):
             told = "; ".join(f"{f}: {v.verdict}" for f, v in zip(FORMS, verdicts, strict=True))
             return Found(first, f"the forms of the text say different things: {told}")

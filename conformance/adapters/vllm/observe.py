@@ -5,7 +5,7 @@ Steps have a module of their own; what both know is here.
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import groups, items, remote
@@ -53,6 +53,16 @@ def clamped(facts: Fields) -> list[str]:
             facts[name] = min(max(told, -WORD), WORD - 1)
             features.append(f"{name}_beyond_64_bits")
     return features
+
+
+class Queued:
+    """The ids of those who stand in queues."""
+
+    def __init__(self, queues: Iterable[Iterable[Any]]) -> None:
+        self._queues = queues
+
+    def __contains__(self, id: object) -> bool:
+        return any(r.request_id == id for queue in self._queues for r in queue)
 
 
 class Observer:
@@ -231,7 +241,22 @@ class Observer:
         """A step reports ends. The engine may be ahead of what is told: who has ended there is
         alive here, and who has ended here may be kept there.
         """
-        self.numbers.finished(step, ids, self.requests, self.scheduler.requests)
+        live = self.requests, self.scheduler.requests, *self._left
+        self.numbers.finished(step, ids, *live)
+
+    def knows_who_waits(self) -> bool:
+        """Whether each that stands in a queue is alive or kept: who has ended, and is left there
+        as vllm-0.22.1 may leave it, has no number in a recording that begins now.
+        """
+        live = self.scheduler.requests
+        return all(r.request_id in live for queue in self.queues for r in queue)
+
+    @property
+    def _left(self) -> Iterable[Container[str]]:
+        """Where somebody may be left who has ended: its number is told as long as it stands
+        there.
+        """
+        return (Queued(self.queues),) if self.sessions or self.answers is not None else ()
 
     def before_abort(self, ids: Iterable[str] | str | None) -> list[int] | None:
         """The numbers of the requests that an abort names."""

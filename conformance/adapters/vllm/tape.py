@@ -93,7 +93,7 @@ class Tape:
         # A process that multiprocessing started runs these in place of atexit's.
         util.Finalize(None, self.stop, exitpriority=10)
         logger.info("recording decisions to %s", self._files.path)
-        self.waiting_for_start = self.unreturned > 0
+        self.waiting_for_start = self.unreturned > 0 or not self.observer.knows_who_waits()
         if not self.waiting_for_start:
             self._begin()
 
@@ -131,7 +131,7 @@ class Tape:
         taken = self._look.update(decided, result, sampled)
         if self.waiting_for_start:
             # Outputs come in order: the first one that is known was preceded by all others.
-            if taken is not None:
+            if taken is not None and self.observer.knows_who_waits():
                 self.steps.before_update(taken.step)
                 self._begin()
             return
