@@ -229,18 +229,22 @@ def test_tokens_of_who_counts_an_output_twice_have_their_blocks(
 def left_in_a_queue(begins: int) -> dict[str, Any]:
     """Blocks of a request are not loaded, which ends it where it waits; recorded from then on."""
     connector = {"matched": {"a": 1, "b": 0}, "async": True, "failure_policy": "fail"}
-    config = {"block_size": 2, "num_blocks": 9, "queue_depth": 6, "connector": connector}
-    told = {"op": "kv_done", "recv": ["a"], "invalid": [4]}
-    events: Events = [add("c", prompt=[1, 1, 3], max_tokens=1)]
-    events += [add("d", prompt=[0], max_tokens=2, priority=-1)]
-    events += [add("a", prompt=[1000], max_tokens=1, priority=-2)]
-    events += [add("b", prompt=[0, 1, 2, 3], max_tokens=2, priority=-3)]
-    steps: Events = [{"op": "step"}] * 4
-    events += [{"op": "step"}, told, *steps]
-    unknown = {"op": "kv_match", "matched": {"c": None}}
+    config = {
+        "block_size": 2,
+        "num_blocks": 9,
+        "queue_depth": 6,
+        "connector": connector,
+        "vocab": 3,
+    }
+    steps: Events = [{"op": "step"}] * 3
+    events: Events = [{"op": "step"}, add("c", prompt=[1, 1, 3], max_tokens=1)]
+    events += [add("d", prompt=[0], max_tokens=2, priority=-1), {"op": "kv_done"}]
+    events += [add("a", prompt=[1000], max_tokens=1, priority=-2, stop=[0, 1, 4])]
+    events += [add("b", prompt=[0, 1, 2, 3], max_tokens=2, priority=-3), {"op": "step"}]
+    events += [{"op": "kv_done", "recv": ["a"], "invalid": [4]}, *steps]
     return {
         "config": config | {"policy": "priority", "async_scheduling": True},
-        "events": [*events, unknown, *steps],
+        "events": [*events, {"op": "kv_match", "matched": {"c": None}}, *steps, *steps],
         "recorded_from": begins,
     }
 
@@ -250,12 +254,12 @@ def test_a_recording_waits_for_who_has_ended_to_leave_the_queue(
     oracle_python: Path, tmp_path: Path
 ) -> None:
     """0.22.1 leaves it there: no state can tell of it, and what is not known is named."""
-    documents = {f"from {n}": left_in_a_queue(n) for n in (1, 9)}
+    documents = {f"from {n}": left_in_a_queue(n) for n in (1, 10)}
     record_all(oracle_python, documents, tmp_path, "0")
     assert check(tmp_path / "from 1.jsonl").verdict == "CONFORMS"
-    lines = (tmp_path / "from 9.jsonl").read_text()
+    lines = (tmp_path / "from 10.jsonl").read_text()
     assert "lost" not in {json.loads(line)["ev"] for line in lines.splitlines()}
-    (missing,) = check(tmp_path / "from 9.jsonl").missing
+    (missing,) = check(tmp_path / "from 10.jsonl").missing
     assert missing.startswith("the state in which the recording began")
 
 
