@@ -61,6 +61,11 @@ HYBRID_MUTANTS: tuple[Mutant, ...] = (
                 "of_all(s, r, lambda t: accepts(s, t, n * unit, 0))",
                 "accepts(s, s.k.table(r, 0), n * unit, 0)",
             ),
+            (
+                "indexed.py",  # which asks windows first
+                "[t for t in tables if self.window_of(t)]",
+                "[]",
+            ),
         ),
         rule="GROUP-14",
         takes="a prefix of which groups accept more or less",

@@ -260,7 +260,7 @@ def scenarios() -> dict[str, Any]:
 HELD: dict[str, Any] = {
     "config": {"block_size": 4},
     "events": [
-        {"op": "add", "id": "a", "prompt": [1, 2, 3, 4, 5], "max_tokens": 1, "resumable": True},
+        {"op": "add", "id": "a", "prompt": [1, 2, 3, 4], "max_tokens": 1, "resumable": True},
         {"op": "step", "n": 2},
         {"op": "reset_prefix_cache", "reset_running": True},
     ],

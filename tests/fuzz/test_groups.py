@@ -338,7 +338,7 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "states for drafts stay": (
         MambaManager,
         "allocate_new_blocks",
-        "table.append(table[index])",
+        "table.append(moved)",
         "break",
     ),
     "an outlived state stays": (MambaManager, "_outlived_state", "index is None or", "True or"),

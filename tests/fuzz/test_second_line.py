@@ -98,7 +98,7 @@ RARE = {"withdraw_uncaches", "rejections_keep_to_their_run", "encoder_budget_com
 RARE |= {"caps_count_flight", "narrow_windows_uncached", "prompt_ends_cached"}
 RARE |= {"loaded_blocks_come_back", "windows_zeroed", "gate_asks_behind_hits"}
 RARE |= {"chunks_asked_again", "states_noted_by_place"}
-RARE |= {"blocks_before_items", "long_tables_stay"}
+RARE |= {"blocks_before_items", "long_tables_stay", "states_shorten_quietly"}
 """Too rare by chance: golden scenarios show them."""
 UNDER_PRIORITY = {"chunks_reorder": "sessions-priority"}
 """Switches that a policy is needed for, beside their feature; and the family that has both."""

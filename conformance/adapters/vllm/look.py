@@ -43,7 +43,6 @@ class Look:
         self._lengths = observer.caching and not placed and not tallied
         self._at_once = observer.caching and not tallied
         """Whether a step that is unlike others is told at once: its blocks are looked up."""
-        self._ahead = bool(observer.scheduler.scheduler_config.async_scheduling)
         self._twice = False
         """Whether tokens are ahead of positions from the next call on."""
         self.steps = 0
@@ -162,7 +161,7 @@ class Look:
         after it is resumed, as steps that overlap in step with the outputs have it (pipeline
         parallelism): tokens are ahead of positions from then on.
         """
-        if self._ahead or len(self.flying) < 2:
+        if len(self.flying) < 2 or self._scheduler.scheduler_config.async_scheduling:
             return False
         return any(r in step.ids for step in self.flying.values() for r in preempted)
 
