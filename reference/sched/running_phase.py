@@ -117,7 +117,10 @@ class RunningPhase(Reclaim, Drafts, EncoderInputs, MambaSplit):
             if self.defer_block_free and self.deferred_frees.must_wait(self._victim()[1]):
                 return None
             victim = self._pop_victim(step)
-            self._preempt_request(victim, step.timestamp, self.requires_kv_delivery)
+            if self.requires_kv_delivery:
+                self._preempt_request(victim, step.timestamp, drop_stale_output=True)
+            else:  # as 0.22.1 calls it, for who overrides that
+                self._preempt_request(victim, step.timestamp)
             if step.encoder_inputs:
                 self._withdraw_encoder_inputs(victim, step)
             step.preempted.append(victim)
