@@ -89,6 +89,12 @@ def oracle_0_32_python() -> Path:
 
 
 @pytest.fixture(scope="session")
+def pythons(oracle_python: Path, oracle_0_32_python: Path) -> dict[str, Path]:
+    """Both, by the line that each is the real engine of."""
+    return {"vllm-0.22.1": oracle_python, "vllm-0.32.0": oracle_0_32_python}
+
+
+@pytest.fixture(scope="session")
 def oracle_0_32(oracle_0_32_python: Path) -> Iterator[Oracle]:
     """The real engine of the later line, ready to run scenarios."""
     with Oracle(oracle_0_32_python) as server:

@@ -218,8 +218,8 @@ def state(s: Any, seen: State, steps: int, names: Names) -> Iterator[Mismatch]:
     if seen.step != steps:
         yield Mismatch("UPD-7", "the number of steps", steps, seen.step)
     yield from _list(running(s), seen.running, "RUN-19", "RUN-22", "who runs")
-    yield from _list(waiting(s), seen.waiting, "WAIT-12", "WAIT-1", "who waits")
-    skipped, _ = who_waits(s)
+    skipped, behind = who_waits(s)
+    yield from _list([*skipped, *behind], seen.waiting, "WAIT-12", "WAIT-1", "who waits")
     if sorted(skipped) != sorted(seen.skipped):
         yield Mismatch("WAIT-45", "who was passed over", skipped, seen.skipped)
     yield from sessions.heap(s, seen.heap)

@@ -44,6 +44,13 @@ WITHOUT = {
     SessionEnd: "sessions",
 }
 """What a record is about of which no scenario is made."""
+OF_REQUESTS = {
+    "structured_output": "grammars",
+    "multimodal": "encoder inputs",
+    "resumable": "sessions",
+    "repetition_detection": "repetitions",
+}
+"""The same of what a request has, where people say it in another word than the trace."""
 PASSED_ON = {"kv_transfer"}
 """What a request has that is its connector's affair: what that answers, a scenario says."""
 HORIZON = 20_000
@@ -176,7 +183,7 @@ def given(step: Schedule) -> set[int]:
 
 def _no_scenario(*what: str) -> Impossible:
     """The reason why there is none for what a trace has."""
-    words = (word.replace("_", " ") for word in dict.fromkeys(what))
+    words = dict.fromkeys(OF_REQUESTS.get(word, word).replace("_", " ") for word in what)
     return Impossible(f"no scenario is made of {', '.join(words)}")
 
 

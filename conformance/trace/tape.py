@@ -97,8 +97,12 @@ class Tape(PassedOn):
         try:
             return method(*args, **kwargs)
         except Exception as error:
-            self.write(records.Error(during=kind, type=type(error).__name__))
+            self.raised(kind, error)
             raise
+
+    def raised(self, during: str, error: Exception, **asked: bool) -> None:
+        """The engine raised. ``asked``: what it was asked, by the name of the record's field."""
+        self.write(records.Error(during=during, type=type(error).__name__, **asked))
 
     def number(self, id: str) -> int:
         """The number that stands for an id."""
@@ -208,7 +212,7 @@ class Tape(PassedOn):
             decided = self.engine.schedule()
         except Exception as error:
             self.remote.scheduled(self.write, self.numbers)
-            self.write(records.Error(during="schedule", type=type(error).__name__))
+            self.raised("schedule", error)
             raise
         self.remote.scheduled(self.write, self.numbers)
         self.steps += 1
@@ -242,7 +246,7 @@ class Tape(PassedOn):
             outputs = self.engine.update(sampled)
         except Exception as error:
             self.remote.updated([], self.write, self.numbers)
-            self.write(records.Error(during="update", type=type(error).__name__))
+            self.raised("update", error)
             raise
         self.updates += 1
         ended = [o for o in outputs if not self.sessions.is_alive(o["id"])]
@@ -349,8 +353,7 @@ class Tape(PassedOn):
         try:
             ok = self.engine.reset_prefix_cache(reset_running)
         except Exception as error:
-            raised = type(error).__name__
-            self.write(records.Error(during="reset", type=raised, reset_running=reset_running))
+            self.raised("reset", error, reset_running=reset_running)
             raise
         self.write(records.Reset(reset_running=reset_running, ok=ok, state=self.post_state()))
         return ok

@@ -147,11 +147,10 @@ BEGINS_SHORT = {
 
 @pytest.mark.parametrize("line", ["vllm-0.22.1", "vllm-0.32.0"])
 def test_blocks_that_a_chunk_fills_are_told_with_it(
-    line: str, oracle_python: Path, oracle_0_32_python: Path, tmp_path: Path
+    line: str, pythons: dict[str, Path], tmp_path: Path
 ) -> None:
     """And not with the output before, where the session had no full block until then."""
-    python = oracle_python if line == "vllm-0.22.1" else oracle_0_32_python
-    record_all(python, {"short": BEGINS_SHORT}, tmp_path, "0")
+    record_all(pythons[line], {"short": BEGINS_SHORT}, tmp_path, "0")
     lines = [json.loads(one) for one in (tmp_path / "short.jsonl").read_text().splitlines()]
     filled = [x["chain"] for x in lines if x["ev"].startswith("output")]
     taken = [turn.get("taken") for x in lines for turn in x.get("turns", ())]

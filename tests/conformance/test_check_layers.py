@@ -56,11 +56,10 @@ def header(path: Path) -> Header:
 @pytest.mark.oracle
 @pytest.mark.parametrize("line", ["vllm-0.22.1", "vllm-0.32.0"])
 def test_a_hybrid_model_without_prefix_caching_is_judged(
-    line: str, oracle_python: Path, oracle_0_32_python: Path, tmp_path: Path
+    line: str, pythons: dict[str, Path], tmp_path: Path
 ) -> None:
     """Each group has blocks of its own size, in the recorder's header and in that of ours."""
-    python = oracle_python if line == "vllm-0.22.1" else oracle_0_32_python
-    record_all(python, {"uncached": UNCACHED}, tmp_path)
+    record_all(pythons[line], {"uncached": UNCACHED}, tmp_path)
     path = tmp_path / "uncached.jsonl"
     verdict = check(path, deep=False)
     assert (verdict.verdict, verdict.profile, verdict.missing) == ("CONFORMS", line, [])

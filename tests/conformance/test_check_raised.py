@@ -259,7 +259,7 @@ def test_a_reset_that_had_no_cause_to_raise_is_no_conforming_one(
     found = json.loads(capsys.readouterr().out)
     assert (found["first"]["rule"], found["first"]["raised"]) == (None, "RuntimeError")
     assert "left, as blocks are held" in found["first"]["expected"]
-    assert found["scenario"]["note"] == "none: no scenario is made of resumable"
+    assert found["scenario"]["note"] == "none: no scenario is made of sessions"
 
 
 def test_what_a_reset_was_asked_may_not_be_told(tmp_path: Path) -> None:

@@ -88,12 +88,10 @@ def is_told(document: Document, told: frozenset[Feature]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def recorded(
-    oracle_python: Path, oracle_0_32_python: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def recorded(pythons: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with every drawn scenario, and :data:`DIVIDED`, as the real engines play them."""
     folder = tmp_path_factory.mktemp("ranks")
-    for line, python in zip(LINES, (oracle_python, oracle_0_32_python), strict=True):
+    for line, python in pythons.items():
         every = {name: one for f in DRAWN for name, one in drawn(line, f).items()}
         every |= {f"{line} divided": DIVIDED, f"{line} prefilled": PREFILLED}
         every |= {f"{line} uncached": UNCACHED}
@@ -169,13 +167,12 @@ BESIDE = {
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", BESIDE)
 def test_beside_other_layers_it_is_named(
-    name: str, oracle_python: Path, oracle_0_32_python: Path, tmp_path: Path
+    name: str, pythons: dict[str, Path], tmp_path: Path
 ) -> None:
     """Where the real engine runs all the same: without prefix caching, or in a later line."""
     layers, line = BESIDE[name]
     config = DIVIDED["config"] | {"groups": layers, "enable_prefix_caching": False}
-    python = dict(zip(LINES, (oracle_python, oracle_0_32_python), strict=True))[line]
-    record_all(python, {"beside": DIVIDED | {"config": config}}, tmp_path)
+    record_all(pythons[line], {"beside": DIVIDED | {"config": config}}, tmp_path)
     verdict = check(tmp_path / "beside.jsonl")
     told = verdict.verdict, verdict.missing[0]
     assert told == ("INCONCLUSIVE", "the feature context_parallelism")

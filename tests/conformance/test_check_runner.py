@@ -116,12 +116,6 @@ def is_told(document: Document, told: frozenset[Feature]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def pythons(oracle_python: Path, oracle_0_32_python: Path) -> dict[str, Path]:
-    """The real engines, by line."""
-    return dict(zip(LINES, (oracle_python, oracle_0_32_python), strict=True))
-
-
-@pytest.fixture(scope="module")
 def recorded(pythons: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with every drawn scenario, run plain and recorded on the real engines."""
     folder = tmp_path_factory.mktemp("runner")

@@ -254,3 +254,17 @@ def test_who_was_not_asked_for_gets_a_scenario(tmp_path: Path) -> None:
     answer = ask(verdict, path)
     assert answer is not None and answer.document is not None, answer
     assert sum(event["op"] == "add" for event in answer.document["events"]) == 1
+
+
+def test_what_a_connector_alone_looks_at_is_no_reason_to_give_no_scenario(tmp_path: Path) -> None:
+    """Parameters of a transfer, which every request of a server has that hands blocks on."""
+    lines = whole(KEPT / "remote.jsonl")
+    for line in lines:
+        if line["ev"] == "add":
+            line["features"] = ["kv_transfer"]
+    step = next(line for line in lines if line["ev"] == "schedule" and line["ids"])
+    step["tokens"][0] += 1
+    verdict = check(path := written(lines, tmp_path), deep=False)
+    assert verdict.verdict == "VIOLATION"
+    answer = ask(verdict, path)
+    assert answer is not None and answer.document is not None, answer

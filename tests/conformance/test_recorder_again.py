@@ -33,14 +33,11 @@ def add(id: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(params=LINES)
-def recorded(
-    request: pytest.FixtureRequest, oracle_python: Path, oracle_0_32_python: Path, tmp_path: Path
-) -> Recorded:
+def recorded(request: pytest.FixtureRequest, pythons: dict[str, Path], tmp_path: Path) -> Recorded:
     """Records a scenario on the real engine of either line."""
-    python = oracle_python if request.param == LINES[0] else oracle_0_32_python
 
     def record(scenario: dict[str, Any]) -> Path:
-        record_all(python, {"again": scenario}, tmp_path, "0")
+        record_all(pythons[request.param], {"again": scenario}, tmp_path, "0")
         return tmp_path / "again.jsonl"
 
     return record
@@ -263,6 +260,20 @@ def test_a_recording_waits_for_who_has_ended_to_leave_the_queue(
     assert missing.startswith("the state in which the recording began")
 
 
+@pytest.mark.oracle
+def test_who_is_left_in_a_queue_is_told_as_long_as_it_stands_there(
+    oracle_python: Path, tmp_path: Path
+) -> None:
+    """In every state, long after it has ended."""
+    scenario = left_in_a_queue(0)
+    scenario["events"].append({"op": "step", "n": 100})
+    record_all(oracle_python, {"left": scenario}, tmp_path, "3")
+    states = [x for x in whole(tmp_path / "left.jsonl") if x["ev"] == "state"]
+    last = states[-1]
+    assert last["step"] > 100 and len(last["waiting"]) > len(last["requests"])
+    assert check(tmp_path / "left.jsonl").verdict == "CONFORMS"
+
+
 def test_a_number_is_kept_while_its_owner_stands_in_a_queue() -> None:
     """However long ago it ended."""
     numbers, queue = RequestNumbers(), [SimpleNamespace(request_id="a")]
@@ -270,8 +281,12 @@ def test_a_number_is_kept_while_its_owner_stands_in_a_queue() -> None:
         numbers.number(id)
     numbers.finished(1, ["a", "b"])
     for step in range(2, 200):
-        numbers.finished(step, [], Queued([queue]))
+        numbers.finished(step, [], left=Queued([queue]))
     assert numbers.of == {"a": 0}
+    queue.clear()
+    for step in range(200, 300):
+        numbers.finished(step, [], left=Queued([queue]))
+    assert numbers.of == {}
 
 
 def reset_with_drafts(accept: str, *, ends: bool) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from record_again import decided_otherwise, record_all
 from recorded_engine import Recorded, engine, records, request
 
 from nullblock.conformance.adapters import reference as adapter
-from nullblock.conformance.adapters.vllm import items, remote
+from nullblock.conformance.adapters.vllm import configuration, items, remote
 from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.checker import Verdict, check
+from nullblock.conformance.scenario_format import Group
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import End, Feature, Gap, Header, Output, Schedule
 from nullblock.reference.sched.async_scheduler import AsyncScheduler
@@ -27,12 +28,9 @@ Scenario = dict[str, Any]
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("line", ["vllm-0.22.1", "vllm-0.32.0"])
-def test_whatever_the_engine_may_call_is_taken(
-    line: str, oracle_python: Path, oracle_0_32_python: Path
-) -> None:
+def test_whatever_the_engine_may_call_is_taken(line: str, pythons: dict[str, Path]) -> None:
     """Each method takes whatever arguments the release's own does, in order and by name."""
-    python = oracle_python if line == "vllm-0.22.1" else oracle_0_32_python
-    asked = [python, "-B", HERE / "record_signatures.py"]
+    asked = [pythons[line], "-B", HERE / "record_signatures.py"]
     done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=120)
     refused = json.loads(done.stdout.splitlines()[-1])
     assert len(refused) >= 12 and "schedule" in refused
@@ -206,6 +204,16 @@ def test_it_is_named_again_after_a_gap(made: Any, tmp_path: Path) -> None:
     assert not any(isinstance(r, Feature) for r in told[:gap])
     behind = [r for r in told[gap:] if isinstance(r, Feature | Schedule)]
     assert isinstance(behind[0], Feature) and len(behind) > 20
+
+
+@pytest.mark.parametrize(("groups", "differs"), [(2, True), (1, True), (2, False)])
+def test_hits_that_differ_by_group_are_named(groups: int, differs: bool) -> None:
+    """Where there are several groups, of a connector that can do with it."""
+    layers = [Group(type="full"), Group(type="sliding_window", sliding_window=4)]
+    made = engine(groups=layers[:groups]).scheduler
+    made.connector = SimpleNamespace(supports_divergent_local_hybrid_hits=differs)
+    named = "divergent_local_hits" in configuration.features(made)
+    assert named == (differs and groups > 1)
 
 
 class Samples(Recorded):

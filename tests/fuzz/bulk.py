@@ -133,14 +133,20 @@ class Bulk:
 
         print(f"seed {self.seed}, scenario {number}: a difference; shrinking", flush=True)
         small = shrink(scenario, differs)
-        path = FOUND / f"{self.family.name}-{self.seed}-{number}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(small) + "\n")
+        path = keep(f"{self.family.name}-{self.seed}-{number}", small)
         tell(self.compare(small), path, self.engines, self.semantics)
 
     def compare(self, scenario: lockstep.Scenario) -> lockstep.Outcome:
         """The scenario on every engine."""
         return lockstep.run(scenario, self.engines, self.oracle, self.semantics)
+
+
+def keep(name: str, scenario: lockstep.Scenario) -> Path:
+    """Write a scenario that was found where those lie; where that is."""
+    path = FOUND / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(scenario) + "\n")
+    return path
 
 
 def tell(

@@ -10,7 +10,6 @@ verdict that depends on the form in which the text runs. INCONCLUSIVE is counted
 missing. Exit codes: 0 no fault; 1 one; 2 command line; 3 the real engine cannot be had.
 """
 
-import argparse
 import json
 import math
 import random
@@ -24,9 +23,9 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "conformance")]
 
 from fuzz import bulk, lockstep  # noqa: E402  (only found from here on)
-from fuzz.families import FAMILIES, Family  # noqa: E402
+from fuzz.families import Family  # noqa: E402
 from fuzz.lockstep import Scenario  # noqa: E402
-from fuzz.traced import Sum, from_a_front_end  # noqa: E402
+from fuzz.traced import Sum, each, from_a_front_end, parser  # noqa: E402
 from oracle.install import RELEASES, InstallError, ensure  # noqa: E402
 from record_again import decided_otherwise, record_all  # noqa: E402
 from traces import said  # noqa: E402
@@ -130,9 +129,7 @@ class Recorder:
         def fails(candidate: Scenario) -> bool:
             return any(found.fault for _, found in self.judged({"one": candidate}))
 
-        path = bulk.FOUND / f"{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(shrink(scenario, fails, budget=100)) + "\n")
+        path = bulk.keep(name, shrink(scenario, fails, budget=100))
         program = "python tests/fuzz/recorded.py"
         print(f"  replay: {program} --profile {self.profile} --replay {path}", flush=True)
 
@@ -147,15 +144,8 @@ def _verdict(path: Path, after: float) -> Verdict:
 
 def main() -> int:
     """Run."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--family", choices=[*FAMILIES, "all"], default="all")
     released = [name for name in PROFILES if name.removeprefix("vllm-") in RELEASES]
-    parser.add_argument("--profile", choices=released, default="vllm-0.22.1")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--scenarios", type=int, default=AT_ONCE, help="of each family")
-    parser.add_argument("--size", type=int, default=16, help="groups of events in a scenario")
-    parser.add_argument("--replay", type=Path, metavar="SCENARIO.json")
-    options = parser.parse_args()
+    options = parser(__doc__, released, scenarios=AT_ONCE).parse_args()
     try:
         release = RELEASES[options.profile.removeprefix("vllm-")]
         recorder = Recorder(ensure(release=release), options.profile)
@@ -168,10 +158,9 @@ def main() -> int:
             print(found.fault or (found.verdict and found.verdict.verdict) or "not recorded")
             recorder.faults += [found.fault] if found.fault else []
         return bool(recorder.faults)
-    for family in FAMILIES.values() if options.family == "all" else [FAMILIES[options.family]]:
-        total = recorder.run(family, options.seed, options.scenarios, options.size)
-        told = total.lines()
-        print(f"{family.name:18}", *told, sep="\n" if options.family != "all" else " ", flush=True)
+    asked = options.seed, options.scenarios, options.size
+    for _ in each(options.family, lambda family: recorder.run(family, *asked)):
+        pass
     return bool(recorder.faults)
 
 

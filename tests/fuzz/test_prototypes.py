@@ -47,12 +47,11 @@ beside = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def prototypes(oracle_python: Path, oracle_0_32_python: Path) -> Iterator[dict[str, Prototype]]:
+def prototypes(pythons: dict[str, Path]) -> Iterator[dict[str, Prototype]]:
     """A prototype of the driver for each release, ready to run scenarios."""
-    pythons = dict(zip(RELEASES, (oracle_python, oracle_0_32_python), strict=True))
     with (
-        Prototype(pythons["0.22.1"], "0.22.1") as first,
-        Prototype(pythons["0.32.0"], "0.32.0") as second,
+        Prototype(pythons["vllm-0.22.1"], "0.22.1") as first,
+        Prototype(pythons["vllm-0.32.0"], "0.32.0") as second,
     ):
         yield {"0.22.1": first, "0.32.0": second}
 

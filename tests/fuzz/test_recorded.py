@@ -15,16 +15,14 @@ from nullblock.conformance.checker.verdict import Verdict
 FEW = ("core", "drafts-groups", "sessions", "remote")
 KEPT = Path(__file__).parents[1] / "conformance" / "data" / "recorded"
 HYBRID = KEPT / "hybrid.jsonl"
+LOST = {"ev": "lost", "reason": "KeyError"}
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("profile", ["vllm-0.22.1", "vllm-0.32.0"])
-def test_what_the_real_engine_does_is_explained(
-    profile: str, oracle_python: Path, oracle_0_32_python: Path
-) -> None:
+def test_what_the_real_engine_does_is_explained(profile: str, pythons: dict[str, Path]) -> None:
     """No recording is at fault, whatever its recorder is told, and some conform."""
-    python = oracle_python if profile == "vllm-0.22.1" else oracle_0_32_python
-    recorder = Recorder(python, profile)
+    recorder = Recorder(pythons[profile], profile)
     for name in FEW:
         total = recorder.run(FAMILIES[name], 7, 6, 12)
         assert total.verdicts["CONFORMS"] >= 1 and total.steps > 20, name
@@ -56,6 +54,8 @@ def test_a_wrong_decision_is_a_fault(tmp_path: Path) -> None:
         step["tokens"][0] += change
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert recorder.found(path).fault.startswith(said)
+    path.write_text("".join(json.dumps(line) + "\n" for line in [lines[0], LOST]))
+    assert recorder.found(path).fault == "anything after the recorder gave up (KeyError)"
     assert recorder.found(tmp_path / "none.jsonl") == recorded.Found(None, "")
 
 

@@ -14,7 +14,7 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,10 +95,8 @@ def report(scenario: Scenario, engine: str, profile: str, name: str) -> None:
         verdict = judged(candidate, engine, profile)
         return verdict is not None and verdict.verdict == "VIOLATION"
 
-    path = bulk.FOUND / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     small = shrink(scenario, fails)
-    path.write_text(json.dumps(small) + "\n")
+    path = bulk.keep(name, small)
     verdict = judged(small, engine, profile)
     assert verdict is not None
     print(f"{name}: {verdict.first}", flush=True)
@@ -106,31 +104,44 @@ def report(scenario: Scenario, engine: str, profile: str, name: str) -> None:
           f"--replay {path}", flush=True)  # fmt: skip
 
 
+def parser(text: str, profiles: Iterable[str], scenarios: int) -> argparse.ArgumentParser:
+    """The command line of a program that judges traces of families, under one of these profiles
+    and, if nobody says how many, so many scenarios of each.
+    """
+    found = argparse.ArgumentParser(description=text.partition("\n")[0])
+    found.add_argument("--family", choices=[*FAMILIES, "all"], default="all")
+    found.add_argument("--profile", choices=profiles, default="vllm-0.22.1")
+    found.add_argument("--seed", type=int, default=0)
+    found.add_argument("--scenarios", type=int, default=scenarios, help="of each family")
+    found.add_argument("--size", type=int, default=16, help="groups of events in a scenario")
+    found.add_argument("--replay", type=Path, metavar="SCENARIO.json")
+    return found
+
+
+def each(name: str, judged: Callable[[Family], Sum]) -> Iterator[Sum]:
+    """What each of the families of that name comes to, all of them for ``all``; it is printed."""
+    alone = name != "all"
+    for family in [FAMILIES[name]] if alone else FAMILIES.values():
+        total = judged(family)
+        print(f"{family.name:18}", *total.lines(), sep="\n" if alone else " ", flush=True)
+        yield total
+
+
 def main() -> int:
     """Run."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--family", choices=[*FAMILIES, "all"], default="all")
-    parser.add_argument("--engine", choices=["spec", "reference"], default="reference")
-    parser.add_argument("--profile", choices=PROFILES, default="vllm-0.22.1")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--scenarios", type=int, default=100, help="of each family")
-    parser.add_argument("--size", type=int, default=16, help="groups of events in a scenario")
-    parser.add_argument("--replay", type=Path, metavar="SCENARIO.json")
-    options = parser.parse_args()
+    arguments = parser(__doc__, PROFILES, scenarios=100)
+    arguments.add_argument("--engine", choices=["spec", "reference"], default="reference")
+    options = arguments.parse_args()
     if options.replay is not None:
         verdict = judged(json.loads(options.replay.read_text()), options.engine, options.profile)
         print("not played" if verdict is None else f"{verdict.verdict}: {verdict.first}")
         return verdict is not None and verdict.verdict == "VIOLATION"
-    violations = 0
-    for family in FAMILIES.values() if options.family == "all" else [FAMILIES[options.family]]:
-        total = run(
-            *(family, options.engine, options.profile, options.seed),
-            *(options.scenarios, options.size),
-        )
-        violations += total.verdicts["VIOLATION"]
-        told = total.lines()
-        print(f"{family.name:18}", *told, sep="\n" if options.family != "all" else " ", flush=True)
-    return violations > 0
+
+    def judge(family: Family) -> Sum:
+        asked = options.engine, options.profile, options.seed, options.scenarios, options.size
+        return run(family, *asked)
+
+    return sum(total.verdicts["VIOLATION"] for total in each(options.family, judge)) > 0
 
 
 if __name__ == "__main__":

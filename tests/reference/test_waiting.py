@@ -1,6 +1,8 @@
 """Requests that wait, by the scheduler's own interface: what no line of a scenario shows."""
 
+import sys
 from concurrent.futures import Future
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +24,7 @@ from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sampling_params import SamplingParams, StructuredOutputsParams
 from nullblock.reference.sched.scheduler import Scheduler
 from nullblock.reference.stats import PrefixCacheStats
+from nullblock.spec.profiles import VLLM_0_22_1, Semantics
 
 kv_cache_utils.init_none_hash(sha256)
 HASHER = kv_cache_utils.get_request_block_hasher(4, sha256)
@@ -67,14 +70,18 @@ class Connector:
         self.told.append("shutdown")
 
 
-def scheduler_of(transfer: Any = None, log_stats: bool = False) -> Scheduler:
-    """A scheduler over 31 blocks of four tokens, with that ``kv_transfer_config``."""
+def scheduler_of(transfer: Any = None, log_stats: bool = False, **line: Any) -> Scheduler:
+    """A scheduler over 31 blocks of four tokens, with that ``kv_transfer_config``; ``line``: its
+    semantics, if not that of vLLM 0.22.1.
+    """
     config = vllm_config({**DEFAULTS, "block_size": 4, "num_blocks": 32, "max_model_len": 64})
     config.kv_transfer_config = transfer
     spec = FullAttentionSpec(block_size=4, num_kv_heads=1, head_size=1, dtype=None)
     manager = SimpleNamespace(should_advance=lambda request: True, grammar_bitmask=lambda *_: "m")
     groups = [KVCacheGroupSpec(["l"], spec)]
-    return Scheduler(config, KVCacheConfig(32, [], groups), manager, 4, log_stats=log_stats)
+    return Scheduler(
+        config, KVCacheConfig(32, [], groups), manager, 4, log_stats=log_stats, **line
+    )
 
 
 def request_of(name: str, num_tokens: int = 12, **options: Any) -> Request:
@@ -103,7 +110,7 @@ def test_a_configuration_names_its_connector() -> None:
     assert KVConnectorFactory._registry.pop("Noting") == (__name__, "Connector")
     module = SimpleNamespace(**vars(wanted), kv_connector_module_path="reference_test_connector")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(__import__("sys").modules, "reference_test_connector", THIS)
+        patch.setitem(sys.modules, "reference_test_connector", THIS)
         scheduler = scheduler_of(module)
     connector = scheduler.get_kv_connector()
     assert connector.role is KVConnectorRole.SCHEDULER
@@ -111,7 +118,41 @@ def test_a_configuration_names_its_connector() -> None:
     assert not scheduler.recompute_kv_load_failures
 
 
-THIS: Any = SimpleNamespace(Connector=Connector)
+class Store(Connector):
+    """Keeps what it may lose."""
+
+    requires_kv_delivery = False
+
+
+THIS: Any = SimpleNamespace(Connector=Connector, Store=Store)
+
+
+AWAITS = replace(VLLM_0_22_1, resumes_await_output=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "produces", "semantics", "has_to"),
+    [
+        ("Connector", True, AWAITS, True),
+        ("Connector", False, AWAITS, False),
+        ("Store", True, AWAITS, False),
+        ("Connector", True, VLLM_0_22_1, False),
+    ],
+)
+def test_a_connector_says_whether_blocks_have_to_arrive(
+    kind: str, produces: bool, semantics: Semantics, has_to: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or its role does, in the line that asks."""
+    monkeypatch.setitem(sys.modules, "reference_test_connector", THIS)
+    transfer = SimpleNamespace(
+        kv_connector=kind,
+        kv_connector_module_path="reference_test_connector",
+        kv_load_failure_policy="fail",
+        is_kv_producer=produces,
+        is_kv_consumer=False,
+    )
+    made = scheduler_of(transfer, semantics=semantics)
+    assert made.requires_kv_delivery is has_to
 
 
 def with_connector(log_stats: bool = False) -> tuple[Scheduler, Connector]:

@@ -42,23 +42,29 @@ class RequestNumbers:
         except KeyError:
             return list(map(self.number, ids))
 
-    def finished(self, step: int, ids: Iterable[str], *live: Container[str]) -> None:
+    def finished(
+        self, step: int, ids: Iterable[str], *live: Container[str], left: Container[str] = ()
+    ) -> None:
         """Step ``step`` reports that these ended: they will be forgotten if they stay away.
 
         Who had an id before may have ended long ago when steps of the next one are in flight, so
         that its last end counts. ``live``: whoever has a number still; of them an end is to come.
+        ``left``: who has ended and is told of for all that: as many steps on it is asked again.
         """
-        if ids:
-            ended = list(ids)
-            self._finished.append((step, ended))
-            self._last.update(dict.fromkeys(ended, step))
+        self._remember(step, list(ids))
         while self._finished and self._finished[0][0] <= step - self.REMEMBERED:
             told, ended = self._finished.popleft()
+            self._remember(step, [id for id in ended if self._last.get(id) == told and id in left])
             for id in ended:
                 if self._last.get(id) == told:
                     del self._last[id]
                     if not any(id in those for those in live):
                         self.of.pop(id, None)
+
+    def _remember(self, step: int, ids: list[str]) -> None:
+        if ids:
+            self._finished.append((step, ids))
+            self._last.update(dict.fromkeys(ids, step))
 
 
 class AdapterNumbers:

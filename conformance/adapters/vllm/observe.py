@@ -5,7 +5,7 @@ Steps have a module of their own; what both know is here.
 
 import math
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import groups, items, remote
@@ -241,8 +241,9 @@ class Observer:
         """A step reports ends. The engine may be ahead of what is told: who has ended there is
         alive here, and who has ended here may be kept there.
         """
-        live = self.requests, self.scheduler.requests, *self._left
-        self.numbers.finished(step, ids, *live)
+        # Where sessions or a connector are, somebody may be left in a queue who has ended.
+        left = Queued(self.queues) if self.sessions or self.answers is not None else ()
+        self.numbers.finished(step, ids, self.requests, self.scheduler.requests, left=left)
 
     def knows_who_waits(self) -> bool:
         """Whether each that stands in a queue is alive or kept: who has ended, and is left there
@@ -250,13 +251,6 @@ class Observer:
         """
         live = self.scheduler.requests
         return all(r.request_id in live for queue in self.queues for r in queue)
-
-    @property
-    def _left(self) -> Iterable[Container[str]]:
-        """Where somebody may be left who has ended: its number is told as long as it stands
-        there.
-        """
-        return (Queued(self.queues),) if self.sessions or self.answers is not None else ()
 
     def before_abort(self, ids: Iterable[str] | str | None) -> list[int] | None:
         """The numbers of the requests that an abort names."""

@@ -93,8 +93,7 @@ class Recording:
         try:
             result = call(*args)
         except BaseException as error:
-            raised = error
-            tape.safely(lambda: tape.raised(kind, raised, **asked))
+            tape.safely(tape.raised, kind, error, **asked)
             raise
         finally:
             tape.inside = False
@@ -106,10 +105,11 @@ class Recording:
     def _name_what_is_unusual(self) -> None:
         """What connectors have answered in the call that is over, before it is told."""
         for asked in self._nullblock_connector, self._nullblock_items:
-            if asked is not None and asked.unusual:
-                for name in dict.fromkeys(asked.unusual):
-                    self._tape.safely(self._tape.feature, name)
-                asked.unusual.clear()
+            if asked is None or not asked.unusual:
+                continue
+            for name in dict.fromkeys(asked.unusual) if self._tape.running else ():
+                self._tape.safely(self._tape.feature, name)
+            asked.unusual.clear()
 
     def add_request(self, request: Any) -> None:
         """See ``SchedulerInterface``; so are the others."""
@@ -268,7 +268,7 @@ class Recording:
     def _noted(self, note: Callable[..., None], *args: Any, **kwargs: Any) -> None:
         """The connector was called; that is of interest while the engine is inside a call."""
         if self._tape.inside:
-            self._tape.safely(lambda: note(*args, **kwargs))
+            self._tape.safely(note, *args, **kwargs)
 
     def _watch_evictions(self) -> None:
         """The manager's ``evict_blocks`` is called past the scheduler."""

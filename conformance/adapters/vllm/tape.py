@@ -337,10 +337,10 @@ class Tape:
             self._put(_lines([self._header]))
         return unbegun
 
-    def safely(self, method: Callable[..., Any], *args: Any) -> Any:
+    def safely(self, method: Callable[..., Any], *args: Any, **named: Any) -> Any:
         """Call a method of this side; if it raises, recording is over and None is returned."""
         try:
-            return method(*args)
+            return method(*args, **named)
         except Exception as error:
             self.failed(error)
             return None
