@@ -8,6 +8,7 @@ recorder. ``nullblock check`` then judges that recording, reading and all prepar
 in a process of its own. The two take turns; a figure is the best of the rounds, in seconds of CPU
 time, so that other programs on the machine count little. Compare ratios, not microseconds. Rows
 with a connector are of an engine whose requests are loaded from a remote side, and sent there;
+those with failures of one that does not get all that it loads;
 those with drafts of one that takes one draft of three in each step, those with groups of a model
 with windows beside full attention, with states of one with Mamba layers (`align`), with sizes of
 one whose window has larger blocks.
@@ -30,7 +31,7 @@ from rich.table import Table
 
 MILLION = ((256, 4_000, 1, ""),)
 """Requests running side by side, steps, steps in flight, option: a million request-steps."""
-OPTIONS = ("--connector", "--drafts", "--groups", "--states", "--sizes")
+OPTIONS = ("--connector", "--failures", "--drafts", "--groups", "--states", "--sizes")
 FEATURES = tuple(
     (running, 1_000, depth, option)
     for option in OPTIONS

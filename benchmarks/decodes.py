@@ -1,6 +1,6 @@
 """Plays decodes on the real vLLM 0.22.1 and prints how long its scheduler took, in seconds.
 
-    python benchmarks/decodes.py RUNNING STEPS DEPTH [TRACE] [--connector|--drafts|--groups|…]
+    python benchmarks/decodes.py RUNNING STEPS DEPTH [TRACE] [--connector|--failures|--drafts|…]
 
 Runs where vLLM is. RUNNING requests decode side by side; one that ends is followed by a new one
 at once, as in a service that is kept busy. DEPTH steps are in flight: scheduling is in step with
@@ -9,7 +9,8 @@ nothing else: no arrivals, no sampling.
 
 With --connector the engine has a KV connector, as where prefills and decodes are apart: of every
 four requests two are loaded over some steps, one within its first, and the fourth computes its
-prompt; the blocks of every second one are kept after its end, until they are sent.
+prompt; the blocks of every second one are kept after its end, until they are sent. With
+--failures the last block of every third load turns out not to be loaded.
 
 With --drafts a method like EAGLE's proposes some for each request in every step, of which one is
 taken. With --groups the model has windows beside full attention, with --states Mamba layers of
@@ -30,8 +31,16 @@ BLOCK_SIZE = 16
 PROMPT_TOKENS = 100
 OUTPUTS = (64, 1024)
 """The shortest and the longest answer, in tokens."""
+DOCUMENTS, DOCUMENT_TOKENS = 16, 4000
+"""How many documents are asked about, and the tokens of each."""
+SHORT_OUTPUTS = (16, 128)
+"""Tokens of an answer about one."""
+ADAPTERS, PLACES = 24, 16
+"""How many adapters there are, and how many may run at once."""
 TRANSFER = 3
 """Steps that a load takes, or a send."""
+FAILING = 3
+"""One of so many loads fails."""
 DRAFTS = 3
 """Of a request in a step; the first is what the model samples."""
 FULL: dict[str, Any] = {"type": "full"}
@@ -48,13 +57,15 @@ GROUPS = {
 class Remote:
     """A KV connector and the workers behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, fails: bool) -> None:
         from played import make_connector
 
         self.connector = make_connector({"async": [], "delay_free": []})
         self.connector.loads_async, self.connector.delays_free = set(), set()
         self.ends: dict[int, tuple[set[str], set[str]]] = {}
         """By step, whose loads end then, and whose sends."""
+        self.fails, self.failed, self.loaded = fails, dict[int, set[int]](), 0
+        """By step, blocks that turn out not to be loaded; how many loads have begun."""
         self.step = 0
         begun, ended = self.connector.update_state_after_alloc, self.connector.request_finished
         self.connector.update_state_after_alloc = lambda *call: begun(*self.loads(*call))
@@ -71,8 +82,13 @@ class Remote:
 
     def loads(self, request: Any, blocks: Any, num_external: int) -> tuple[Any, Any, int]:
         """A load begins, if there is anything to load; if it takes steps, its end is noted."""
-        if num_external and request.request_id in self.connector.loads_async:
+        takes_steps = request.request_id in self.connector.loads_async
+        if num_external and takes_steps:
             self.end(0, request.request_id)
+        self.loaded += bool(num_external)
+        if self.fails and num_external and self.loaded % FAILING == 0:
+            ends = self.step + (TRANSFER if takes_steps else 1)
+            self.failed.setdefault(ends, set()).add(blocks.get_block_ids()[0][-1])
         return request, blocks, num_external
 
     def sends(self, request: Any, block_ids: Any) -> tuple[Any, Any]:
@@ -91,28 +107,43 @@ class Remote:
 
         self.step += 1
         received, sent = self.ends.pop(self.step, (None, None))
-        return KVConnectorOutput(finished_recving=received, finished_sending=sent)
+        lacking = self.failed.pop(self.step, set())
+        return KVConnectorOutput(
+            finished_recving=received, finished_sending=sent, invalid_block_ids=lacking
+        )
 
 
 class Service:
     """Clients and a model around a scheduler, all of them deterministic."""
 
-    def __init__(self, scheduler: Any, hasher: Any, depth: int, remote: Remote | None) -> None:
-        self.scheduler, self.hasher, self.depth = scheduler, hasher, depth
+    def __init__(
+        self, scheduler: Any, hasher: Any, options: argparse.Namespace, remote: Remote | None
+    ) -> None:
+        self.scheduler, self.hasher, self.depth = scheduler, hasher, options.depth
+        self.options, depth = options, options.depth
         self.remote, self.proposes = remote, bool(scheduler.num_spec_tokens) and depth == 1
         self.in_flight: deque[tuple[Any, Any]] = deque()
         self.count = 0
         self.seconds = self.request_steps = 0.0
 
     def add(self) -> None:
-        """A prompt that shares nothing with any other, and an answer of some length."""
+        """A prompt that shares nothing with any other, or a document with some, and an answer of
+        some length.
+        """
+        from vllm.lora.request import LoRARequest
         from vllm.sampling_params import SamplingParams
         from vllm.v1.request import Request
 
         number = self.count
         self.count += 1
         first, length = number * PROMPT_TOKENS, PROMPT_TOKENS - number % BLOCK_SIZE
-        shortest, longest = OUTPUTS
+        prompt = list(range(first, first + length))
+        if self.options.documents:
+            document = -1 - number % DOCUMENTS
+            prompt = [100_000 - document] * DOCUMENT_TOKENS + prompt
+        adapter = 1 + number % ADAPTERS
+        lora = LoRARequest(f"adapter-{adapter}", adapter, "/") if self.options.adapters else None
+        shortest, longest = SHORT_OUTPUTS if self.options.documents else OUTPUTS
         answer = shortest + number * 2654435761 % (longest - shortest)
         parameters = SamplingParams(max_tokens=answer, ignore_eos=True)
         if self.remote is not None:
@@ -120,10 +151,11 @@ class Service:
         self.scheduler.add_request(
             Request(
                 request_id=f"request-{number}",
-                prompt_token_ids=list(range(first, first + length)),
+                prompt_token_ids=prompt,
                 sampling_params=parameters,
                 pooling_params=None,
                 arrival_time=float(number),
+                lora_request=lora,
                 block_hasher=self.hasher,
             )
         )
@@ -185,7 +217,7 @@ def play(options: argparse.Namespace) -> Service:
     import setup_engine
     from vllm.v1.core.sched import async_scheduler, scheduler
 
-    remote = Remote() if options.connector else None
+    remote = Remote(options.failures) if options.connector or options.failures else None
     kind = async_scheduler.AsyncScheduler if options.depth > 1 else scheduler.Scheduler
     kind = connected(kind, remote)
     if options.trace is not None:
@@ -205,10 +237,14 @@ def play(options: argparse.Namespace) -> Service:
     if options.drafts:
         config |= {"num_spec_tokens": DRAFTS, "spec_method": "eagle"}
         config["max_num_batched_tokens"] = max(2048, (2 + DRAFTS) * options.running)
+    if options.documents:
+        config["num_blocks"] += (options.running + DOCUMENTS) * DOCUMENT_TOKENS // BLOCK_SIZE
+    if options.adapters:
+        config["max_loras"] = PLACES
     for groups in (made for option, made in GROUPS.items() if getattr(options, option)):
         config |= {"groups": list(groups), "num_blocks": len(groups) * config["num_blocks"]}
     made, hasher = setup_engine.build({**setup_engine.DEFAULTS, **config})
-    service = Service(made, hasher, options.depth, remote)
+    service = Service(made, hasher, options, remote)
     for _ in range(options.steps):
         while made.get_num_unfinished_requests() < options.running:
             service.add()
@@ -225,7 +261,7 @@ def main() -> None:
     for name in ("running", "steps", "depth"):
         parser.add_argument(name, type=int)
     parser.add_argument("trace", nargs="?")
-    for kind in ("connector", "drafts", *GROUPS):
+    for kind in ("connector", "failures", "drafts", "documents", "adapters", *GROUPS):
         parser.add_argument(f"--{kind}", action="store_true")
     options = parser.parse_intermixed_args()
     sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / ".src")]

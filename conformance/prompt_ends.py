@@ -30,8 +30,9 @@ class ByLastHash:
     def chain_of(self: Any, t: Table, i: int) -> int:
         """The number of the chain of the first i + 1 blocks of a table."""
         if not self.several:
-            return int(self.chain(t, i))
-        return int(self.chain(self.owner(t), (i + 1) * self.size_of(t) // self.covered() - 1))
+            return self.chain(t, i)  # type: ignore[no-any-return]
+        r, g = t  # asked for every block of a prompt, so without detours
+        return self.chain(r, (i + 1) * self.sizes[g] // self.covered() - 1)  # type: ignore[no-any-return]
 
     def end_of(self: Any, t: Table, prompt: int) -> int:
         """See `Environment.end_of`."""

@@ -5,47 +5,51 @@ definition's.
 """
 
 from collections.abc import Iterable
-from itertools import count, filterfalse, takewhile
+from itertools import filterfalse
 from typing import Any
 
 from nullblock.spec.carriers import CARRIERS, Zero
 from nullblock.spec.concrete import Env, Key, State, Test, initial
 from nullblock.spec.facts import Config
-from nullblock.spec.groups import accepts, is_cached_block
 from nullblock.spec.heaps import HeapsInPlace, PlacedHeap
 from nullblock.spec.indexes import Hashes, Passing, Places, Sparse, Stamps, Uncounted, Void
+from nullblock.spec.longest_hits import LongestHits
 from nullblock.spec.sessions import may_stand_twice, order
-from nullblock.spec.sizes import full_of
 from nullblock.spec.waiting import is_heap, takes_place
 
 LONGEST_ROW = 2**16
 """Running lists of at most so many requests get a place for each of them at once."""
 
 
-class IndexedEnv(HeapsInPlace, Env):
+class IndexedEnv(LongestHits, HeapsInPlace, Env):
     """An environment for ONE state, which `start` makes; sets are changed in place."""
 
     state: State
 
     def __init__(self, config: Config) -> None:
         super().__init__(config, checks=False)
+        self.queues_twice = False
+        """Whether somebody may stand twice in the skipped queue."""
         self.nulls: dict[Any, int] = {}
         """How many null blocks a table was last seen to begin with."""
-        self._about: Any = None
-        """What `_found` was last found for: which reading, for whom, in which cache."""
-        self._found: int | None = None
         self._places_of: Any = None
         """What `_places` were last found for."""
         self._places: set[int] = set()
         self._sums_of: Any = None
         """What `_sums` were last found for."""
         self._sums: dict[Any, int] = {}
+        self._reported: Any = None
+        """What `_concerned` were last found for: blocks, and how many they were."""
+        self._how_many = 0
+        self._concerned: set[Any] = set()
 
     def start(self) -> State:
         """The initial state, bound to this environment."""
         self.nulls.clear()
-        self._about = self._places_of = self._sums_of = None
+        self._places_of = self._sums_of = self._reported = None
+        self.forget_hits()
         self.state = initial(self)
+        self.queues_twice = bool(may_stand_twice(self.state))
         return self.state
 
     def blank(self, field: str) -> Any:
@@ -133,6 +137,12 @@ class IndexedEnv(HeapsInPlace, Env):
             return any(map(test, range(s.na, s.nhit)))
         if by == "anew":
             return any(map(test, s.anew))
+        if by == "lost":
+            return any(map(test, s.missing))
+        if by == "short":
+            return any(map(test, self._short()))
+        if by == "seats of the short":
+            return any(map(test, self._short_seats()))
         return super().exists(sort, test, by)
 
     def may_be_of_state(self, h: Any) -> bool:
@@ -160,8 +170,12 @@ class IndexedEnv(HeapsInPlace, Env):
             return min(ready, key=key, default=None) if self.priority else next(ready, None)
         if by == "places":
             return min(filter(test, self._any_places()), key=key, default=None)
-        if by == "seats":
-            return min(filter(test, range(s.nr)), key=key, default=None)
+        if by == "seats of the short":
+            return min(filter(test, self._short_seats()), key=key, default=None)
+        if by == "short":
+            return min(filter(test, self._short()), key=key, default=None)
+        if by == "lost":
+            return min(filter(test, s.missing), key=key, default=None)
         if by == "flight":
             return min(filter(test, range(s.cur, s.nframe)), key=key, default=None)
         if by == "victim":
@@ -170,15 +184,13 @@ class IndexedEnv(HeapsInPlace, Env):
             held = range(self.first_held(by[1]), s.tlen[by[1]])
             return max(filter(test, held), default=None)
         if by is not None and by[0] == "outlived":
-            return max(takewhile(test, count(self.first_held(by[1]))), default=None)
+            return self.last_from(test, self.first_held(by[1]))
         if by in ("hit", "window"):
-            return self._longest(test, by)
+            return self.longest(test, by)
         if by == "said":
-            most = s.ntok[s.lr] // self.span_unit
-            return next(filter(test, range(most, -1, -1)), None)
+            return self.longest_first(test)
         if by is not None and by[0] == "said":
-            most = min(s.ntok[s.lr], s.span + self.size_of(by[1])) // self.span_unit
-            return next(filter(test, range(self._most_of(by[1], most), -1, -1)), None)
+            return self.longest_of(test, by[1])
         if by == "items":
             return min(filter(test, self._item_places()), key=key, default=None)
         if by is not None and by[0] == "hsh":
@@ -192,7 +204,7 @@ class IndexedEnv(HeapsInPlace, Env):
         over whoever was passed over is what makes a long queue cheap.
         """
         passed: Any = self.state.passed  # type: ignore[attr-defined]
-        if not passed or may_stand_twice(self.state):
+        if not passed or self.queues_twice:
             return queue
         return filterfalse(passed.__contains__, queue)
 
@@ -206,6 +218,27 @@ class IndexedEnv(HeapsInPlace, Env):
             self._places_of = about
         return self._places
 
+    def _short(self) -> set[Any]:
+        """Whoever holds blocks that are reported as not loaded, or did when that was reported:
+        while a report is dealt with no table gets blocks.
+        """
+        s: Any = self.state
+        if self._reported is not s.invalid or self._how_many != len(s.invalid):
+            self._reported, self._how_many = s.invalid, len(s.invalid)
+            self._concerned = {self.owner(t) for t in self.holding(s.invalid)}
+        return self._concerned
+
+    def _short_seats(self) -> Iterable[int]:
+        """The indices of those that run."""
+        s: Any = self.state
+        short = self._short()
+        return [i for i in range(s.nr) if s.run[i] in short] if short else ()
+
+    def holding(self, blocks: Any) -> Iterable[Any]:
+        """The tables that have some of these blocks."""
+        s: Any = self.state
+        return {t for (t, _), b in s.tab.items() if b in blocks} if blocks else ()
+
     def _heads(self) -> Iterable[int]:
         """Whoever waits and may be the next to be tried: where a queue is kept as a heap, the
         heads of both.
@@ -213,11 +246,26 @@ class IndexedEnv(HeapsInPlace, Env):
         s: Any = self.state
         if not is_heap(s):
             return self._left(s.rank)
-        if may_stand_twice(s):
+        if self.queues_twice:
             return {queue[0] for queue in (s.heap, s.queue) if len(queue)}
         waiting = s.rank.keys() - s.skip.keys() - s.passed
         heads = {min(waiting, key=lambda r: order(s, r))} if waiting else set()
         return heads | {s.heap[0]} if len(s.heap) else heads
+
+    def last_from(self, test: Test, first: int) -> int | None:
+        """The last of the places from `first` on for which a reading holds that holds for all
+        before it, and for none behind: found by doubling, then halving, the steps.
+        """
+        if not test(first):
+            return None
+        i, step = first, 1
+        while test(i + step):
+            i, step = i + step, 2 * step
+        while step > 1:
+            step //= 2
+            if test(i + step):
+                i += step
+        return i
 
     def first_held(self, t: Any) -> int:
         """The first place of a table that has not the null block. Null blocks come first
@@ -248,46 +296,6 @@ class IndexedEnv(HeapsInPlace, Env):
     def most_items(self) -> int:
         """More encoder inputs no request has."""
         return max((len(q.items) for q in self.requests.values()), default=0)
-
-    def _longest(self, test: Test, by: str) -> int | None:
-        """The most blocks of the request that is looked up, or units of a hit, for which a reading
-        holds.
-        """
-        s: Any = self.state
-        about = (by, s.lr, s.ntok[s.lr], s.hsh.changes)
-        if self._about != about:
-            unit = self.span_unit if by == "hit" else self.block_size
-            most = s.ntok[s.lr] // unit
-            lengths = self._likely(most) if by == "hit" else range(most, -1, -1)
-            self._about = about
-            self._found = next(filter(test, lengths), None)
-        return self._found
-
-    def _likely(self, most: int) -> Iterable[int]:
-        """Units that a hit of several groups may have, the longest first: windows are asked before
-        those that see the whole past, which is where most lengths fail.
-        """
-        s: Any = self.state
-        tables, unit = list(self.tables(s.lr)), self.span_unit
-        for t in tables:
-            most = self._most_of(t, most)
-        windows = [t for t in tables if self.window_of(t)]
-        lengths = range(most, -1, -1)
-        return (n for n in lengths if all(accepts(s, t, n * unit, 0) for t in windows))
-
-    def _most_of(self, t: Any, most: int) -> int:
-        """No more units of a hit than table t accepts, if its layers see the whole past: then no
-        hit is longer than what is cached without a gap.
-        """
-        if self.window_of(t) or self.chunk_of(t):
-            return most
-        s: Any = self.state
-        end = full_of(s, t, most * self.span_unit)
-        missing = (i for i in range(end) if not is_cached_block(s, t, i))
-        cached = next(missing, end)
-        while full_of(s, t, most * self.span_unit) > cached:
-            most -= 1
-        return most
 
     def is_first(self, sort: str, x: Any, test: Test, key: Key, by: Any = None) -> bool:
         return x is not None and bool(self.first(sort, test, key, by) == x)

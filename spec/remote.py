@@ -217,7 +217,7 @@ def is_found_running(s: State, i: Value) -> Value:
 
 def anybody_running_short(s: State) -> Value:
     """Whether there is such a request."""
-    return neg(s.k.forall("I", lambda i: neg(is_found_running(s, i)), span=lambda: (0, s.nr)))
+    return s.k.exists("I", lambda i: is_found_running(s, i), by="seats of the short")
 
 
 def next_running(s: State) -> Value:
@@ -228,7 +228,7 @@ def next_running(s: State) -> Value:
         "I",
         lambda i: is_found_running(s, i),
         lambda i: ite(s.k.sem.failed_loads_start_over, -i, i),
-        by="seats",
+        by="seats of the short",
     )
 
 
@@ -310,7 +310,7 @@ def is_transferring(s: State) -> Value:
 
 def next_lost(s: State) -> Value:
     """Who ends next of those that lack blocks."""
-    return s.k.first("R", lambda r: s.k.mem(s.missing, r), lambda r: s.k.failing(s, r), by="short")
+    return s.k.first("R", lambda r: s.k.mem(s.missing, r), lambda r: s.k.failing(s, r), by="lost")
 
 
 def anybody_lost(s: State) -> Value:

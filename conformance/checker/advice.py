@@ -28,11 +28,13 @@ NAMES = (
 _ID = re.compile(r"\b[A-Z]+-[1-9][0-9]*\b")
 
 BUDGET = ("max_num_scheduled_tokens", "long_prefill_token_threshold", "enable_chunked_prefill")
+LAYERS = ("groups", "mamba_split", "num_spec_tokens", "spec_method")
+"""What steps are cut for, beside the budget."""
 SEATS = ("max_num_seqs", "scheduler_reserve_full_isl", "num_blocks", "policy")
 POOL = ("num_blocks", "block_size", "policy")
 SETTINGS: dict[str, tuple[str, ...]] = {
-    "RUN": (*BUDGET, "max_model_len"),
-    "WAIT": (*BUDGET, *SEATS),
+    "RUN": (*BUDGET, "max_model_len", *LAYERS),
+    "WAIT": (*BUDGET, *SEATS, *LAYERS),
     "ALLOC": POOL,
     "PREEMPT": POOL,
     "QUEUE": POOL,
@@ -187,7 +189,7 @@ def steps(
             f"{engine}, and judge the whole trace by the one that fits"
         )
     elif found.tried:
-        blame = "" if found.untried else ": no semantics that is known here is to blame"
+        blame = "" if found.untried else ": a setting for which a trace has no word might"
         yield f"no other profile, and no {found.tried}, explains it{blame}"
     else:
         yield f"judge it by another profile if {engine} is not what the profile stands for"

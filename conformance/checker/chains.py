@@ -31,6 +31,12 @@ class Chain:
         rows = zip(self.starts, self.shifts, before, strict=False)
         return [(start, shift) for start, shift, last in rows if shift != last]
 
+    def agrees(self, other: "Chain") -> bool:
+        """Whether the numbers are equal as far as there are some of both."""
+        many = min(self.length, other.length)
+        edges = {start for start, _ in (*self.jumps(), *other.jumps())}
+        return all(self[i] == other[i] for i in edges if i < many)
+
     def cut(self, length: int) -> None:
         """Keep so many blocks, if there are more."""
         if length < self.length:

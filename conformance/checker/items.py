@@ -30,6 +30,10 @@ ITEMS = "multimodal"
 """The feature of a request with encoder inputs."""
 
 
+LONGEST = 2**24
+"""Tokens of an item of which it is told token by token which stand for an embedding."""
+
+
 def items(told: Sequence[Item]) -> tuple[facts.Item, ...]:
     """The encoder inputs of a request, as the rules know them."""
     return tuple(facts.Item(q.item, q.offset, q.length, _mask(q)) for q in told)
@@ -38,6 +42,10 @@ def items(told: Sequence[Item]) -> tuple[facts.Item, ...]:
 def _mask(item: Item) -> tuple[bool, ...] | None:
     if item.is_embed is None:
         return None
+    end = max((first + many for first, many in item.is_embed), default=0)
+    if end > item.length or item.length > LONGEST:
+        what = f"is_embed of item {item.item} ends at {end}, and its length is {item.length}"
+        raise Malformed(what, f"it ends within the length, which is at most {LONGEST}")
     stands = {place for first, many in item.is_embed for place in range(first, first + many)}
     return tuple(place in stands for place in range(item.length))
 

@@ -155,7 +155,7 @@ def answered(k: Recorded, record: Matched) -> None:
     connected.answers, connected.whom = {}, []
     for answer in record.answers:
         before = connected.answers.get(answer.id)
-        if before is None or _said(before) != _said(answer):
+        if before is None or not (k.queues_twice and _said(before) == _said(answer)):
             connected.whom.append(answer.id)
         connected.answers[answer.id] = answer
 

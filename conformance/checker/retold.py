@@ -72,5 +72,5 @@ def _chain(k: Recorded, q: RequestState, told: Chain) -> None:
         what = f"{told.length} chain numbers for {q.tokens} tokens of request {q.id}"
         raise Malformed(what, "one for each full block")
     before = k.chains[q.id]
-    if before.length == told.length and before.jumps() != told.jumps():
+    if not before.agrees(told) or told.length > max(before.length, many):
         raise Malformed(f"other chain numbers of request {q.id} than before", _RECORDER)

@@ -105,7 +105,7 @@ def _asks_to_run(s: Any) -> tuple[int, str]:
         f"{s.comp[r]} of its {s.ntok[r]} computed or in flight, "
         + (f"{s.spec[r]} drafts waiting, " if s.spec[r] else "")
         + f"{s.budget} of {s.limit} left in "
-        f"the step: slots needed {max(need, 0)}, free {s.nfree}"
+        f"the step: slots needed {max(need, 0)}, free {s.nfree}{_cut(s)}"
     )
 
 
@@ -133,8 +133,15 @@ def _asks_to_enter(s: Any) -> tuple[int, str]:
     need = lacking(s, r, slots(s)) + s.nevict
     return r, (
         f"request {r} asked to enter with {s.asked} tokens, {s.budget} of {s.limit} left in the "
-        f"step: slots needed {need}, free {s.nfree}"
+        f"step: slots needed {need}, free {s.nfree}{_cut(s)}"
     )
+
+
+def _cut(s: Any) -> str:
+    """What else decides for how many tokens it is that somebody asks."""
+    if not s.k.split:
+        return ""
+    return "; beside Mamba layers a prefill ends its steps with whole blocks (GROUP-29, GROUP-69)"
 
 
 def _preempted(s: Any) -> tuple[int, str]:

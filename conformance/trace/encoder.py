@@ -41,7 +41,9 @@ class Item(Piece, frozen=True, kw_only=True):
     length: Count
     """Tokens that stand for it."""
     is_embed: list[Chain] | None = None
-    """Which of them stand for an embedding: runs of places, from 0. None: all do."""
+    """Which of them stand for an embedding: runs of places, from 0, within `length`. None: all
+    do.
+    """
 
 
 class EncoderCache(Piece, frozen=True, kw_only=True):

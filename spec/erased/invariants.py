@@ -13,6 +13,7 @@ def hoist(block: list[Statement]) -> None:
     for s in block:
         match s:
             case Loop():
+                hoist(s.body)
                 given = set(_given([s]))
                 while moved := list(_fixed(s.body, given)):
                     out += moved

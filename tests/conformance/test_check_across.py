@@ -275,6 +275,17 @@ def test_items_that_no_front_end_makes_are_named(item: Document) -> None:
     assert verdict.verdict == "INCONCLUSIVE" and f"{words} of request 0" in verdict.missing
 
 
+@pytest.mark.parametrize("beyond", [[[0, 99]], [[0, 1], [2, 10**12]]])
+def test_no_more_tokens_stand_for_an_embedding_than_an_item_has(beyond: Document) -> None:
+    """That is damage, whatever follows from the others."""
+    lines = copy.deepcopy(as_recorded()["encoder-decoder"])
+    at = next(n for n, line in enumerate(lines) if line.get("items"))
+    lines[at]["items"][0]["is_embed"] = beyond
+    verdict = judge(lines)
+    assert verdict.verdict == "MALFORMED" and verdict.first is not None
+    assert verdict.first.line == at + 1 and verdict.first.what.startswith("is_embed of item")
+
+
 def test_blocks_of_sinks_are_nobodys() -> None:
     """Who hides them is caught by the first block that is given; and no request has one of them,
     in a step or in a state to go on from.

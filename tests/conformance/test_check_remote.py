@@ -216,6 +216,15 @@ def test_the_erased_form_says_the_same(name: str, monkeypatch: pytest.MonkeyPatc
     assert in_both_forms(unsealed(name), monkeypatch).verdict == "CONFORMS"
 
 
+def test_who_is_asked_twice_is_told() -> None:
+    """The rules ask once."""
+    lines = unsealed("remote")
+    at = place(lines, "matched")
+    lines[at]["answers"].append(lines[at]["answers"][0])
+    found = judge(lines).first
+    assert found is not None and (found.rule, found.line) == ("REMOTE-1", at + 2)
+
+
 @pytest.mark.parametrize("field", [f for f in every_field() if f[0] in ("matched", "transfers")])
 def test_the_erased_form_finds_the_same(
     field: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

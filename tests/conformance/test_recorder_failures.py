@@ -16,6 +16,7 @@ from nullblock.conformance.adapters.vllm.outcomes import Outcomes
 from nullblock.conformance.adapters.vllm.sink import Sink
 from nullblock.conformance.adapters.vllm.steps import Steps
 from nullblock.conformance.trace.records import End, Lost
+from nullblock.reference.request import RequestStatus
 
 
 def test_a_failure_of_the_recorder_is_not_one_of_the_engine(
@@ -54,6 +55,32 @@ def test_a_failure_of_the_recorder_is_not_one_of_the_engine(
         if kind is not Sink:
             found = ended(where.with_name(f"t-{number}.jsonl"))
             assert found[-2] == Lost(reason="OSError") and isinstance(found[-1], End)
+
+
+@pytest.mark.parametrize("call", ["schedule", "update", "abort"])
+def test_an_interrupt_is_nothing_that_the_engine_did(
+    call: str, where: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It goes on to whoever interrupted; the recording ends, and says why."""
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    made = engine()
+    made.add(request("a"))
+    made.schedule()
+    inside = {"schedule": "_make_cached_request_data", "update": "_update_request_with_output"}
+    monkeypatch.setattr(made.scheduler, inside.get(call, "_free_request"), interrupt)
+    calls = {
+        "schedule": made.schedule,
+        "update": lambda: made.update({"a": [1]}),
+        "abort": lambda: made.scheduler.finish_requests("a", RequestStatus.FINISHED_ABORTED),
+    }
+    with caplog.at_level(logging.WARNING), pytest.raises(KeyboardInterrupt):
+        calls[call]()
+    assert [r.getMessage().partition(" (")[2] for r in caplog.records] == ["KeyboardInterrupt: )"]
+    found = ended(where)
+    assert found[-2] == Lost(reason="KeyboardInterrupt") and isinstance(found[-1], End)
 
 
 def test_what_fails_in_the_writers_thread_is_told_once(

@@ -34,6 +34,9 @@ def test_what_later_groups_have_is_named() -> None:
     assert list(of_groups([Fake(block_size=4)], **sparse)) == []
     assert list(of_groups([window(extra_retained_tokens=2)])) == ["extra_retained_tokens"]
     assert list(of_groups([window(prefix_cacheable=False)])) == ["bounded_replay"]
+    kept = {"mamba_cache_mode": "align", "num_prefill_checkpoint_blocks": 1}
+    assert list(of_groups([window(**kept)])) == ["num_prefill_checkpoint_blocks"]
+    assert list(of_groups([window(**kept | {"mamba_cache_mode": "all"})])) == []
     assert list(of_groups([window()], role="hisparse_source")) == ["kv_cache_role"]
     assert list(of_groups([window(), window(head_size=2)])) == ["equal_groups_apart"]
     assert list(of_groups([window(), window(sliding_window=7)])) == []

@@ -8,9 +8,13 @@ import pytest
 from world import random_items
 
 from nullblock.spec.concrete import Env, State, initial
+from nullblock.spec.explorer.actions import actions, perform
+from nullblock.spec.explorer.model import ModelEnv, Scope, beginning
+from nullblock.spec.explorer.scopes import STANDARD
 from nullblock.spec.facts import Config, Encoder, Group, Request
 from nullblock.spec.fields import PLAIN
 from nullblock.spec.indexed import IndexedEnv
+from nullblock.spec.kernel import CONFUSED, Broken
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
@@ -43,6 +47,27 @@ class Indexed(_Facts, IndexedEnv):
     """By index."""
 
 
+class _Unchecked(IndexedEnv):
+    def __init__(self, config: Config, checks: bool) -> None:
+        super().__init__(config)
+
+
+class Modelled(ModelEnv, _Unchecked):
+    """A scope of the explorer by index; hashes have the numbers that another environment gives."""
+
+    def __init__(self, scope: Scope, semantics: Semantics, by_definition: ModelEnv) -> None:
+        super().__init__(scope, semantics)
+        for name in SHARED:
+            setattr(self, name, getattr(by_definition, name))
+
+
+SHARED = (
+    *("numbers", "parents", "depths", "chains", "truths", "places"),
+    *("histories", "later", "contents"),
+)
+"""What an environment of the explorer remembers of hashes."""
+
+
 def _pair(config: Config) -> tuple[Any, Any]:
     indexed = Indexed(config)
     return initial(Plain(config, checks=True)), indexed.start()
@@ -66,6 +91,8 @@ def _same(plain: Any, indexed: Any) -> None:
         assert sorted(by_index, key=by_definition.__getitem__) == list(by_index)
 
 
+WAYS = 3
+"""Ways through each scope of the explorer."""
 KINDS = (("window",), ("chunks",), ("full", "window"), ("window", "full", "chunks"))
 """Kinds of layers, by group."""
 
@@ -118,6 +145,31 @@ def test_blocks_stand_again_where_null_blocks_stood(kinds: tuple[str, ...]) -> N
         for s in states:
             update_from_output(s)
         _same(*states)
+
+
+SEMANTICS = {"normative": NORMATIVE, "vllm": VLLM_0_22_1, "later": VLLM_0_32_0}
+
+
+@pytest.mark.parametrize("line", SEMANTICS)
+@pytest.mark.parametrize("name", STANDARD)
+def test_it_does_so_for_whatever_the_explorer_visits(name: str, line: str) -> None:
+    """And on random ways through its scopes, which have every feature."""
+    scope, semantics = STANDARD[name], SEMANTICS[line]
+    for seed in range(WAYS):
+        r = random.Random(seed)
+        try:
+            plain: Any = beginning(scope, semantics)
+        except ValueError:
+            pytest.skip("this line takes no such reports")
+        indexed = Modelled(scope, semantics, plain.k).start()
+        for _ in range(60):
+            action = r.choice(list(actions(plain, scope)))
+            try:
+                perform(plain, action)
+            except (Broken, *CONFUSED):
+                break  # where this line breaks a promise, or leaves the scope
+            perform(indexed, action)
+            _same(plain, indexed)
 
 
 def test_a_question_that_names_no_index_is_asked_of_every_place() -> None:

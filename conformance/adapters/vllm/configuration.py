@@ -1,6 +1,8 @@
 """The header of a recording: what the scheduler was built with."""
 
+from collections.abc import Callable
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any
 
 from msgspec import json
@@ -165,6 +167,7 @@ def features(scheduler: Any) -> list[str]:
         "block_sizes": any("block_size" in group for group in told),
     }
     names = [name for name, used in found.items() if used]
+    names += [name for name, is_on in LATER.items() if is_on(scheduler)]
     for group in of_cache:
         kind = type(group.kv_cache_spec).__name__
         if kind != "FullAttentionSpec":
@@ -173,6 +176,35 @@ def features(scheduler: Any) -> list[str]:
             names.append("eagle_group")
     names += groups.unsaid(scheduler)
     return list(dict.fromkeys(names))
+
+
+def _is_set(attribute: str) -> Callable[[Any], bool]:
+    """Whether an attribute of a scheduler, which others do not have, is something that is on."""
+    read = attrgetter(attribute)
+
+    def is_on(scheduler: Any) -> bool:
+        try:
+            return bool(read(scheduler))
+        except AttributeError:
+            return False
+
+    return is_on
+
+
+LATER: dict[str, Callable[[Any], bool]] = {
+    "num_speculative_tokens_per_batch_size": _is_set("dynamic_sd_lookup"),
+    "num_prefill_lookahead_tokens": lambda s: getattr(s, "num_prefill_lookahead", 0) > 1,
+    "max_num_new_slots_for_drafting": drafts.takes_other_slots,
+    "ec_manager_config": items.has_a_manager_of_its_own,
+    "mm_encoder_only": _is_set("is_mm_encoder_only"),
+    "diffusion": _is_set("vllm_config.model_config.is_diffusion"),
+    "mamba_partial_cache_hit": _is_set("mamba_partial_cache_hit"),
+    "mamba_shared_prefix_checkpoint": _is_set("kv_cache_manager.mamba_shared_prefix_checkpoint"),
+}
+"""The same of what there is since 0.32.0 and no constant is for: more than one token is read ahead
+only where an EAGLE-like method has several modules. `test_recorder_reads` has all that either line
+reads of its configuration, and where each is told or named.
+"""
 
 
 def samples_nothing(scheduler: Any) -> bool:

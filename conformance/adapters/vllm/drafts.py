@@ -41,6 +41,17 @@ def constants(scheduler: Any) -> Fields | None:
     return told | found
 
 
+def takes_other_slots(scheduler: Any) -> bool:
+    """Whether a request takes other slots for drafting than the one of a draft model, or none:
+    since 0.32.0, where drafts are made side by side.
+    """
+    told = getattr(scheduler.vllm_config, "speculative_config", None)
+    if told is None or not hasattr(scheduler, "use_eagle_block_drop"):
+        return False
+    has_model = bool(scheduler.num_lookahead_tokens) and not scheduler.use_eagle
+    return bool(told.max_num_new_slots_for_drafting != has_model)
+
+
 def pairs(step: Step) -> list[tuple[int, int]]:
     """Those of a step that have drafts, and how many."""
     if step.drafts is None:

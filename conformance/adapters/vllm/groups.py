@@ -74,6 +74,9 @@ def unsaid(scheduler: Any) -> Iterator[str]:
             yield "extra_retained_tokens"
         if not getattr(spec, "prefix_cacheable", True):
             yield "bounded_replay"
+        aligned = getattr(spec, "mamba_cache_mode", None) == "align"
+        if aligned and getattr(spec, "num_prefill_checkpoint_blocks", 0):
+            yield "num_prefill_checkpoint_blocks"
     sparse = getattr(cache, "prefix_cache_retention_interval", None) is not None
     if caching and sparse and not SPARSE.isdisjoint(type(spec).__name__ for spec in specs):
         yield "prefix_cache_retention_interval"

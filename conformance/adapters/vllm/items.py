@@ -13,6 +13,16 @@ from nullblock.conformance.adapters.vllm.seen import OfStep
 Fields = dict[str, Any]
 
 
+MANAGERS = ("EncoderCacheManager", "EncoderDecoderCacheManager")
+"""Those of the encoder cache that the rules are of."""
+
+
+def has_a_manager_of_its_own(scheduler: Any) -> bool:
+    """Whether the encoder cache is somebody else's, as since 0.32.0 it may be."""
+    manager = getattr(scheduler, "encoder_cache_manager", None)
+    return manager is not None and type(manager).__name__ not in MANAGERS
+
+
 def constants(scheduler: Any) -> Fields | None:
     """What a header's ``config`` says of the encoder; None where there is none, or no words."""
     manager = getattr(scheduler, "encoder_cache_manager", None)

@@ -93,7 +93,7 @@ class Recording:
         try:
             result = call(*args)
         except BaseException as error:
-            tape.safely(tape.raised, kind, error, **asked)
+            self._note_raised(error, kind, **asked)
             raise
         finally:
             tape.inside = False
@@ -101,6 +101,14 @@ class Recording:
         if tape.running:
             tape.safely(after, result, *args)
         return result
+
+    def _note_raised(self, error: BaseException, during: str, *what: Any, **asked: bool) -> None:
+        """The engine raised: that is told as what it did. An interrupt is not its own doing."""
+        tape = self._tape
+        if isinstance(error, Exception):
+            tape.safely(tape.raised, during, error, *what, **asked)
+        else:
+            tape.failed(error)
 
     def _name_what_is_unusual(self) -> None:
         """What connectors have answered in the call that is over, before it is told."""
@@ -148,7 +156,7 @@ class Recording:
         try:
             decided = super().schedule(*args, **kwargs)  # type: ignore[misc]
         except BaseException as error:
-            tape.safely(tape.raised, "schedule", error)
+            self._note_raised(error, "schedule")
             raise
         finally:
             tape.inside = False
@@ -181,7 +189,7 @@ class Recording:
         try:
             result = call(scheduler_output, model_runner_output)
         except BaseException as error:
-            tape.safely(tape.raised, "update", error, model_runner_output)
+            self._note_raised(error, "update", model_runner_output)
             raise
         finally:
             tape.inside = False

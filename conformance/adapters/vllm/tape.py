@@ -311,9 +311,7 @@ class Tape:
         if not self._put(state):
             self._dropped = 1
 
-    def raised(
-        self, during: str, error: BaseException, sampled: Any = None, **asked: bool
-    ) -> None:
+    def raised(self, during: str, error: Exception, sampled: Any = None, **asked: bool) -> None:
         """The engine raised; nothing after it can be explained. ``sampled``: the output that was
         to be taken in; ``asked``: what else was asked, by the name of the record's field.
         """
@@ -345,8 +343,8 @@ class Tape:
             self.failed(error)
             return None
 
-    def failed(self, error: Exception) -> None:
-        """Something on this side raised: recording is over."""
+    def failed(self, error: BaseException) -> None:
+        """Something on this side raised, or the engine was interrupted: recording is over."""
         if not self.running:
             return  # in the other thread, too, or in consequence
         self.running = False
