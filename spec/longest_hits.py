@@ -119,4 +119,4 @@ class LongestHits:
             is_all = chain(s, t, known) not in s.hsh.holders
             known += not is_all
         self._leads[t] = known, is_all
-        return min(known, most)
+        return min(int(known), most)
