@@ -8,7 +8,9 @@ recorder. ``nullblock check`` then judges that recording, reading and all prepar
 in a process of its own. The two take turns; a figure is the best of the rounds, in seconds of CPU
 time, so that other programs on the machine count little. Compare ratios, not microseconds. Rows
 with a connector are of an engine whose requests are loaded from a remote side, and sent there;
-those with failures of one that does not get all that it loads;
+those with failures of one that does not get all that it loads; those with adapters of one where
+not all that are asked for may run at once; those with documents of one that is asked about some
+long ones, again and again;
 those with drafts of one that takes one draft of three in each step, those with groups of a model
 with windows beside full attention, with states of one with Mamba layers (`align`), with sizes of
 one whose window has larger blocks.
@@ -31,7 +33,11 @@ from rich.table import Table
 
 MILLION = ((256, 4_000, 1, ""),)
 """Requests running side by side, steps, steps in flight, option: a million request-steps."""
-OPTIONS = ("--connector", "--failures", "--drafts", "--groups", "--states", "--sizes")
+LONG = "--documents --groups"
+OPTIONS = (
+    *("--connector", "--failures", "--adapters", "--drafts", "--groups", "--states", "--sizes"),
+    *(LONG, f"{LONG} --drafts"),
+)
 FEATURES = tuple(
     (running, 1_000, depth, option)
     for option in OPTIONS
@@ -88,7 +94,7 @@ def peak_mib() -> float:
 def row(python: Path, rounds: int, running: int, steps: int, depth: int, option: str) -> list[str]:
     """One batch: play it, record it, check the recording."""
     play = [python, "-B", HERE / "decodes.py", running, steps, depth]
-    play += [option] if option else []
+    play += option.split()
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.jsonl"
         measured([*play, trace])
@@ -103,7 +109,7 @@ def row(python: Path, rounds: int, running: int, steps: int, depth: int, option:
     return [
         str(running),
         f"{steps:,}",
-        ("ahead" if depth > 1 else "in step") + option.replace("--", ", "),
+        ("ahead" if depth > 1 else "in step") + option.replace(" ", "").replace("--", ", "),
         f"{many:,.0f}",
         f"{real / many * 1e6:.2f}",
         f"{mine / many * 1e6:.2f}",

@@ -13,8 +13,10 @@ prompt; the blocks of every second one are kept after its end, until they are se
 --failures the last block of every third load turns out not to be loaded.
 
 With --drafts a method like EAGLE's proposes some for each request in every step, of which one is
-taken. With --groups the model has windows beside full attention, with --states Mamba layers of
-which the states at ends of steps are kept, with --sizes a window whose blocks are larger.
+taken. With --documents prompts begin with one of some that have thousands of tokens; with
+--adapters requests have adapters, not all of which run at once. With --groups the model has
+windows beside full attention, with --states Mamba layers of which the states at ends of steps are
+kept, with --sizes a window whose blocks are larger.
 """
 
 import argparse

@@ -48,16 +48,19 @@ def test_the_fast_engines_workloads_are_played(oracle_python: Path, tmp_path: Pa
     assert all(row for row in found.values())
 
 
-@pytest.mark.parametrize(
-    "option", ["", "--connector", "--drafts", "--groups", "--states", "--sizes"]
+OPTIONS = (
+    *("", "--connector", "--failures", "--adapters", "--drafts", "--groups", "--states"),
+    *("--sizes", "--documents --groups", "--documents --groups --drafts"),
 )
+
+
+@pytest.mark.parametrize("option", OPTIONS)
 def test_what_is_recorded_for_the_checker_is_played(
     oracle_python: Path, tmp_path: Path, option: str
 ) -> None:
     """And the recorder writes along."""
     trace = tmp_path / "trace.jsonl"
-    more = [option] if option else []
-    assert printed(oracle_python, tmp_path, "decodes.py", 4, 8, 2, trace, *more)
+    assert printed(oracle_python, tmp_path, "decodes.py", 4, 8, 2, trace, *option.split())
     lines = trace.read_text().splitlines()
     assert sum(line.startswith('{"ev":"schedule') for line in lines) >= 8
     assert json.loads(lines[-1])["ev"] == "end"
