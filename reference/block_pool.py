@@ -100,6 +100,7 @@ class BlockPool:
         semantics: Semantics = VLLM_0_22_1,
     ) -> None:
         refuse("KV cache metrics", metrics_collector is not None)
+        self.metrics_collector = metrics_collector
         assert isinstance(num_gpu_blocks, int) and num_gpu_blocks > 0
         self.semantics = semantics
         self.num_gpu_blocks = num_gpu_blocks

@@ -84,6 +84,7 @@ class KVCacheManager:
         self.enable_caching = enable_caching
         self.use_eagle = use_eagle
         self.log_stats = log_stats
+        self.metrics_collector = metrics_collector
         self.prefix_cache_stats = PrefixCacheStats() if log_stats else None
         self.kv_cache_config = kv_cache_config
         self.num_kv_cache_groups = len(kv_cache_config.kv_cache_groups)
@@ -383,17 +384,15 @@ class KVCacheManager:
         return KVCacheBlocks(blocks) if any(blocks) else self.empty_kv_cache_blocks
 
     def take_new_block_ids(self) -> list[int]:
-        """The full-attention blocks taken since the last call, for workers to zero."""
+        """The full-attention blocks taken since the last call, for workers to zero.
+
+        Where no worker zeroes any, nobody calls, and the ids pile up, as in vLLM.
+        """
         return [
             block_id
             for manager in self.coordinator.single_type_managers
             for block_id in manager.take_new_block_ids()
         ]
-
-    def tell_no_new_blocks(self) -> None:
-        """Nobody will take the ids of new blocks: vLLM piles them up for ever then."""
-        for manager in self.coordinator.single_type_managers:
-            manager.tells_new_blocks = False
 
     def new_step_starts(self) -> None:
         """A step begins."""

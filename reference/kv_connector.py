@@ -54,8 +54,12 @@ class KVConnector(Protocol):
         """A request was queued."""
         ...
 
-    def take_events(self) -> Iterable[Any]:
+    def take_events(self) -> Iterable[Any] | None:
         """KV events of the connector's own."""
+        ...
+
+    def get_kv_connector_stats(self) -> Any:
+        """What this side has counted; None for nothing. Asked where workers tell some."""
         ...
 
     def reset_cache(self) -> bool | None:

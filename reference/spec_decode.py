@@ -1,7 +1,7 @@
 """Speculative decoding as it is configured, and how well it does."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 
 def draft_sizes(speculative_config: Any) -> tuple[int, int, bool]:
@@ -32,16 +32,11 @@ class SpecDecodingStats:
     num_accepted_tokens: int = 0
     num_accepted_tokens_per_pos: list[int] = field(default_factory=list)
     """By place in the proposal, how often a token was accepted."""
-    num_draft_tokens_per_pos: list[int] | None = None
-    """By place, how often there was one; None where a line does not count that."""
 
     @classmethod
-    def new(cls, num_spec_tokens: int, by_place: bool = False) -> "SpecDecodingStats":
+    def new(cls, num_spec_tokens: int) -> Self:
         """Nothing counted yet."""
-        stats = cls(num_spec_tokens, num_accepted_tokens_per_pos=[0] * num_spec_tokens)
-        if by_place:
-            stats.num_draft_tokens_per_pos = [0] * num_spec_tokens
-        return stats
+        return cls(num_spec_tokens, num_accepted_tokens_per_pos=[0] * num_spec_tokens)
 
     def observe_draft(self, num_draft_tokens: int, num_accepted_tokens: int) -> None:
         """Count one request's drafts, the first so many of which were accepted."""
@@ -51,6 +46,24 @@ class SpecDecodingStats:
         assert num_accepted_tokens <= self.num_spec_tokens
         for position in range(num_accepted_tokens):
             self.num_accepted_tokens_per_pos[position] += 1
-        if self.num_draft_tokens_per_pos is not None:
-            for position in range(num_draft_tokens):
-                self.num_draft_tokens_per_pos[position] += 1
+
+
+@dataclass
+class PlacedSpecDecodingStats(SpecDecodingStats):
+    """The same in lines that count what is proposed by its place, too."""
+
+    num_draft_tokens_per_pos: list[int] = field(default_factory=list)
+    """By place in the proposal, how often there was one."""
+
+    @classmethod
+    def new(cls, num_spec_tokens: int) -> Self:
+        """Nothing counted yet."""
+        stats = super().new(num_spec_tokens)
+        stats.num_draft_tokens_per_pos = [0] * num_spec_tokens
+        return stats
+
+    def observe_draft(self, num_draft_tokens: int, num_accepted_tokens: int) -> None:
+        """Count one request's drafts, the first so many of which were accepted."""
+        super().observe_draft(num_draft_tokens, num_accepted_tokens)
+        for position in range(num_draft_tokens):
+            self.num_draft_tokens_per_pos[position] += 1

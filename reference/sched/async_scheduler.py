@@ -4,9 +4,10 @@ What a request will sample is counted as a placeholder and scheduled like a know
 fill it in. The other places where the two modes differ ask ``async_scheduling``.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.later import PADDING
 from nullblock.reference.sched.scheduler import Scheduler
 
 
@@ -14,6 +15,10 @@ class AsyncScheduler(Scheduler):
     """A scheduler that is a step or more ahead of the model."""
 
     async_scheduling: ClassVar[bool] = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._spec_token_placeholders = [PADDING] * self.num_spec_tokens
 
     def _update_request_with_output(
         self, request: Request, new_token_ids: list[int], is_stale: bool = False
@@ -28,8 +33,10 @@ class AsyncScheduler(Scheduler):
             request.async_tokens_to_discard -= 1
             return [], False
         was_running = request.status == RequestStatus.RUNNING
-        new_token_ids, stopped = super()._update_request_with_output(
-            request, new_token_ids, is_stale
+        new_token_ids, stopped = (
+            super()._update_request_with_output(request, new_token_ids, is_stale)
+            if is_stale
+            else super()._update_request_with_output(request, new_token_ids)
         )
         if was_running:
             num_known = request.num_computed_tokens - request.num_output_placeholders

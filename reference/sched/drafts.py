@@ -22,12 +22,14 @@ from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.later import PADDING
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.state import SchedulerState, Step
-from nullblock.reference.spec_decode import SpecDecodingStats
+from nullblock.reference.spec_decode import PlacedSpecDecodingStats, SpecDecodingStats
 
 
 class Drafts(SchedulerState):
     """What drafts add to a step. Each method is called only where there is one."""
 
+    _spec_token_placeholders: list[int]
+    """What stands for the drafts that workers will make; read-only, shared by requests. Ahead."""
     _spec_decoding_stats: SpecDecodingStats | None = None
     """What this update has counted so far."""
 
@@ -89,10 +91,10 @@ class Drafts(SchedulerState):
 
     def _allowed(self, request: Request, token_ids: list[int]) -> list[int]:
         """The drafts up to the first that the request's grammar, if it has one, rejects."""
-        structured = request.structured_output_request
-        if structured is None or not self.structured_output_manager.should_advance(request):
+        manager, structured = self.structured_output_manager, request.structured_output_request
+        if manager is None or not manager.should_advance(request):
             return token_ids
-        assert structured.grammar is not None
+        assert structured is not None and structured.grammar is not None
         return structured.grammar.validate_tokens(token_ids)
 
     def _schedule_drafts(self, request: Request, num_new_tokens: int, step: Step) -> None:
@@ -125,7 +127,7 @@ class Drafts(SchedulerState):
             request.num_draft_placeholders += len(drafts)
         if not self.async_scheduling:
             return
-        placeholders = [PADDING] * self.num_spec_tokens
+        placeholders = self._spec_token_placeholders
         for request_id in scheduler_output.num_scheduled_tokens:
             request = self.requests[request_id]
             if not request.is_prefill_chunk:
@@ -161,8 +163,13 @@ class Drafts(SchedulerState):
                 request.num_computed_tokens -= num_rejected
             if request.num_output_placeholders > 0:
                 request.num_output_placeholders -= num_rejected
-        if self.log_stats:
-            self._observe_drafts(request.request_id, num_drafts, num_accepted, output)
+        self._spec_decoding_stats = self.make_spec_decoding_stats(
+            self._spec_decoding_stats,
+            num_draft_tokens=num_drafts,
+            num_accepted_tokens=num_accepted,
+            num_invalid_spec_tokens=output.num_invalid_spec_tokens,
+            request_id=request.request_id,
+        )
 
     def _take_back(self, request: Request, num_tokens: int) -> None:
         """Count so many tokens less: as computed, unless that was before a preemption; as owed."""
@@ -171,16 +178,24 @@ class Drafts(SchedulerState):
         if self._counts_placeholders:
             request.num_output_placeholders -= num_tokens
 
-    def _observe_drafts(
-        self, request_id: str, num_drafts: int, num_accepted: int, output: SchedulerOutput
-    ) -> None:
-        """Count a request's drafts for the statistics."""
-        if self._spec_decoding_stats is None:
-            self._spec_decoding_stats = SpecDecodingStats.new(
-                self.num_spec_tokens, self.semantics.drafts_counted_by_place
-            )
-        num_invalid = (output.num_invalid_spec_tokens or {}).get(request_id, 0)
-        self._spec_decoding_stats.observe_draft(num_drafts - num_invalid, num_accepted)
+    def make_spec_decoding_stats(
+        self,
+        spec_decoding_stats: SpecDecodingStats | None,
+        num_draft_tokens: int,
+        num_accepted_tokens: int,
+        num_invalid_spec_tokens: dict[str, int] | None,
+        request_id: str,
+    ) -> SpecDecodingStats | None:
+        """What has been counted in an update and one request's drafts; None if nobody counts."""
+        if not self.log_stats or not num_draft_tokens:
+            return None
+        if spec_decoding_stats is None:
+            by_place = self.semantics.drafts_counted_by_place
+            kind = PlacedSpecDecodingStats if by_place else SpecDecodingStats
+            spec_decoding_stats = kind.new(self.num_spec_tokens)
+        num_invalid = (num_invalid_spec_tokens or {}).get(request_id, 0)
+        spec_decoding_stats.observe_draft(num_draft_tokens - num_invalid, num_accepted_tokens)
+        return spec_decoding_stats
 
     def _take_spec_decoding_stats(self) -> SpecDecodingStats | None:
         """The drafts counted since the last call; None if there were none."""

@@ -15,18 +15,56 @@ from nullblock.reference.sched.state import SchedulerState, Step
 class EncoderInputs(SchedulerState):
     """Decides on encoder inputs; requests without any never come here."""
 
+    _repeated_inputs: list[int]
+    """Items of the last decision that are the same as an earlier one of theirs."""
+
     def _plan_encoder_inputs(
         self, request: Request, num_computed_tokens: int, num_new_tokens: int, step: Step
+    ) -> int:
+        """Note which items a step over those tokens computes; the tokens that are left of it."""
+        self._repeated_inputs = []
+        inputs, num_left, budget, loaded = self._try_schedule_encoder_inputs(
+            request,
+            num_computed_tokens,
+            num_new_tokens,
+            step.encoder_budget,
+            shift_computed_tokens=self._encoder_shift,
+        )
+        step.encoder_plan = EncoderPlan(budget, inputs, loaded, self._repeated_inputs)
+        return num_left
+
+    def _try_schedule_encoder_inputs(
+        self,
+        request: Request,
+        num_computed_tokens: int,
+        num_new_tokens: int,
+        encoder_compute_budget: int,
+        shift_computed_tokens: int = 0,
+    ) -> tuple[list[int], int, int, list[int]]:
+        """Decide on the items of a step over those tokens.
+
+        Args:
+            shift_computed_tokens: how many tokens further a drafting head reads.
+
+        Returns:
+            The items to compute, the tokens that are left of the step, what is left of the budget,
+            and the items to load.
+        """
+        plan = EncoderPlan(encoder_compute_budget, shift=shift_computed_tokens)
+        if num_new_tokens != 0:
+            num_new_tokens = self._plan_items(request, num_computed_tokens, num_new_tokens, plan)
+        self._repeated_inputs = plan.repeated
+        return plan.inputs, num_new_tokens, plan.budget, plan.loaded
+
+    def _plan_items(
+        self, request: Request, num_computed_tokens: int, num_new_tokens: int, plan: EncoderPlan
     ) -> int:
         """Plan which items a step over those tokens computes; the tokens that are left of it.
 
         Looking is not free of effects: a cached item is held for the request from now on, and room
         that is made for an item stays made, even if the request is not scheduled.
         """
-        plan = step.encoder_plan = EncoderPlan(step.encoder_budget)
-        if num_new_tokens == 0:
-            return 0
-        shift = self._encoder_shift
+        shift = plan.shift
         # What EAGLE's head reads beyond the chunk is not counted in 0.22.1: an item that begins
         # there is not computed in time (upstream pull request 46315).
         read = num_computed_tokens + num_new_tokens
@@ -39,7 +77,7 @@ class EncoderInputs(SchedulerState):
             if self._is_behind(start, end, num_computed_tokens):
                 continue
             if self._must_be_whole(request, index, num_computed_tokens, num_new_tokens):
-                return self._tokens_before(request, index, num_computed_tokens)
+                return self._tokens_before(request, index, num_computed_tokens, plan)
             if self._is_at_hand(request, index, plan):
                 continue
             cut = self._cut_before(request, index, num_computed_tokens, num_new_tokens, plan)
@@ -98,12 +136,14 @@ class EncoderInputs(SchedulerState):
             request, index, plan.budget, plan.num_embeds
         ):
             return None
-        return self._tokens_before(request, index, num_computed_tokens)
+        return self._tokens_before(request, index, num_computed_tokens, plan)
 
-    def _tokens_before(self, request: Request, index: int, num_computed_tokens: int) -> int:
+    def _tokens_before(
+        self, request: Request, index: int, num_computed_tokens: int, plan: EncoderPlan
+    ) -> int:
         """What is left of a step that ends before an item."""
         start = request.mm_features[index].mm_position.offset
-        return max(0, start - (num_computed_tokens + self._encoder_shift))
+        return max(0, start - (num_computed_tokens + plan.shift))
 
     def _would_be_cut(
         self, request: Request, index: int, num_computed_tokens: int, num_new_tokens: int

@@ -19,3 +19,5 @@ class EncoderPlan:
     """Those of both."""
     num_embeds: int = 0
     """Embeddings of both: the room that they need."""
+    shift: int = 0
+    """Tokens behind the step's that a drafting head reads, which are reckoned with."""

@@ -63,12 +63,10 @@ class Finishing(RemoteKV):
         assert request.is_finished()
         if self._filling is not None:
             self._filling.discard(request)
-        kv_transfer_params = None
-        if self.connector is not None:
-            is_kept, kv_transfer_params = self._connector_finished(request)
-            if is_kept and delay_free_blocks and self.semantics.transfers_end_apart:
-                self.half_kept_req_ids.add(request.request_id)
-            delay_free_blocks |= is_kept
+        is_kept, kv_transfer_params = self._connector_finished(request)
+        if is_kept and delay_free_blocks and self.semantics.transfers_end_apart:
+            self.half_kept_req_ids.add(request.request_id)
+        delay_free_blocks |= is_kept
         if request.mm_features:
             self.encoder_cache_manager.free(request)
         request_id = request.request_id

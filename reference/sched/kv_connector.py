@@ -15,6 +15,7 @@ from typing import Any
 from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.outputs import KVConnectorOutput
 from nullblock.reference.request import Request, RequestStatus
+from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.state import SchedulerState
 from nullblock.reference.stats import PrefixCacheStats
 
@@ -71,6 +72,19 @@ class RemoteKV(SchedulerState):
             self.connector_prefix_cache_stats = PrefixCacheStats()
         return stats
 
+    def _build_kv_connector_meta(self, connector: Any, scheduler_output: SchedulerOutput) -> Any:
+        """What workers are told of loads and sends with a step."""
+        return connector.build_connector_meta(scheduler_output)
+
+    def _aggregate_connector_stats(self, report: KVConnectorOutput | None) -> Any:
+        """What workers count of loads and sends in a step, with what the scheduler's side does."""
+        told: Any = None if report is None else report.kv_connector_stats
+        if told and self.connector is not None:
+            own = self.connector.get_kv_connector_stats()
+            if own:
+                told = told.aggregate(own)
+        return told
+
     def _await_load(self, request: Request, prefix: Prefix) -> None:
         """The load has begun. Its tokens count as computed already; a failure takes them back."""
         request.status = RequestStatus.WAITING_FOR_REMOTE_KVS
@@ -124,6 +138,8 @@ class RemoteKV(SchedulerState):
 
     def _connector_finished(self, request: Request) -> tuple[bool, dict[str, Any] | None]:
         """Ask whether an ended request's blocks must stay; and what the client is to be told."""
+        if self.connector is None:
+            return False, None
         manager, request_id = self.kv_cache_manager, request.request_id
         # Blocks out of every window are nothing to send.
         num_settled = request.num_computed_tokens

@@ -7,7 +7,6 @@ itself; under ``fail`` it ends.
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from nullblock.reference.engine import EngineCoreOutput
 from nullblock.reference.outputs import KVConnectorOutput, ModelRunnerOutput
@@ -16,17 +15,6 @@ from nullblock.reference.sched.finishing import Finishing
 from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.request_queue import SchedulingPolicy
 from nullblock.reference.utils import cdiv
-
-
-@dataclass(slots=True)
-class Affected:
-    """What a scan for invalid blocks found."""
-
-    request_ids: set[str] = field(default_factory=set)
-    blocks_to_evict: set[int] = field(default_factory=set)
-    """The invalid blocks, and those that follow them in a table."""
-    marked: set[int] = field(default_factory=set)
-    """Invalid blocks that a request found so far is going to compute."""
 
 
 class KVLoadFailures(Finishing):
@@ -134,7 +122,7 @@ class KVLoadFailures(Finishing):
             request.num_output_placeholders = 0
         request.discard_outputs_in_flight()
         self.prev_step_scheduled_req_ids.discard(request.request_id)
-        self._preempt_request(request, time.monotonic(), drop_stale_output=True)
+        self._preempt_and_drop(request, time.monotonic())
 
     def _forget_output(
         self, request_id: str, output: ModelRunnerOutput, scheduler_output: SchedulerOutput
@@ -172,27 +160,41 @@ class KVLoadFailures(Finishing):
             for request in self.skipped_waiting
             if request.status == RequestStatus.WAITING_FOR_REMOTE_KVS
         ]
-        waits = self._find_affected(loading, invalid_block_ids, num_scheduled_tokens)
-        runs = self._find_affected(self.running, invalid_block_ids, num_scheduled_tokens)
+        waits, _, _ = self._update_requests_with_invalid_blocks(
+            loading, invalid_block_ids, num_scheduled_tokens, evict_blocks=False
+        )
+        runs, _, blocks_to_evict = self._update_requests_with_invalid_blocks(
+            self.running, invalid_block_ids, num_scheduled_tokens, evict_blocks=True
+        )
         if self.recompute_kv_load_failures:
-            self.failed_recving_kv_req_ids |= waits.request_ids
-            return runs.request_ids
-        if runs.blocks_to_evict:
-            self.kv_cache_manager.evict_blocks(runs.blocks_to_evict)
-        return waits.request_ids | runs.request_ids
+            self.failed_recving_kv_req_ids |= waits
+            return runs
+        if blocks_to_evict:
+            self.kv_cache_manager.evict_blocks(blocks_to_evict)
+        return waits | runs
 
-    def _find_affected(
+    def _update_requests_with_invalid_blocks(
         self,
         requests: Iterable[Request],
         invalid_block_ids: set[int],
         num_scheduled_tokens: dict[str, int],
-    ) -> Affected:
+        evict_blocks: bool = True,
+    ) -> tuple[set[str], int, set[int]]:
         """Cut each request's computed tokens at its first invalid block.
 
         Of requests that share an invalid block only the first computes it again. One that shares
         all of its invalid blocks keeps what it had before this step.
+
+        Args:
+            evict_blocks: ask for the invalid blocks, and those that follow them in a table.
+
+        Returns:
+            The ids of the requests that have invalid blocks, the tokens that they compute again,
+            and the blocks asked for.
         """
-        found = Affected()
+        affected = set[str]()
+        num_affected_tokens = 0
+        blocks_to_evict, marked = set[int](), set[int]()
         for request in requests:
             request_id = request.request_id
             (block_ids,) = self.kv_cache_manager.get_block_ids(request_id)
@@ -207,15 +209,18 @@ class KVLoadFailures(Finishing):
             ]
             if not invalid:
                 continue
-            found.request_ids.add(request_id)
-            first = next((i for i in invalid if block_ids[i] not in found.marked), None)
+            affected.add(request_id)
+            first = next((i for i in invalid if block_ids[i] not in marked), None)
             if first is None:
+                num_affected_tokens += request.num_computed_tokens - num_before
                 request.num_computed_tokens = num_before
                 continue
-            found.marked.update(block_ids[index] for index in invalid)
+            marked.update(block_ids[index] for index in invalid)
             request.num_computed_tokens = first * self.block_size
-            found.blocks_to_evict.update(block_ids[first:])
-        return found
+            num_affected_tokens += num_before - request.num_computed_tokens
+            if evict_blocks:
+                blocks_to_evict.update(block_ids[first:])
+        return affected, num_affected_tokens, blocks_to_evict
 
     def _finish_transfers(
         self,

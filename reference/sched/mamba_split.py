@@ -25,7 +25,11 @@ class MambaSplit(SchedulerState):
         return whole if whole > 0 else 0 if size <= most else num_new_tokens
 
     def _mamba_block_aligned_split(
-        self, request: Request, num_computed_tokens: int, num_new_tokens: int
+        self,
+        request: Request,
+        num_new_tokens: int,
+        num_new_local_computed_tokens: int = 0,
+        num_external_computed_tokens: int = 0,
     ) -> int:
         """The tokens of a step, cut so that it ends with a block; perhaps none are left.
 
@@ -33,7 +37,17 @@ class MambaSplit(SchedulerState):
         The last block's end is never stepped over either: with EAGLE that of the block before it,
         since a hit loses its last block. What is behind it is computed as it comes, and so is a
         decode.
+
+        Args:
+            num_new_local_computed_tokens: of an admission, what was hit.
+            num_external_computed_tokens: of an admission, what is loaded.
         """
+        assert self._cuts_first or not num_external_computed_tokens, "Mamba states are not loaded"
+        num_computed_tokens = (
+            request.num_computed_tokens
+            + num_new_local_computed_tokens
+            + num_external_computed_tokens
+        )
         prefill_end = max(request.num_prompt_tokens, request.num_tokens - 1)
         if num_computed_tokens >= prefill_end:
             return num_new_tokens

@@ -1,5 +1,6 @@
 """The end of a step: what workers are told, and what is counted as computed from now on."""
 
+from nullblock.reference.kv_cache_manager import KVCacheBlocks
 from nullblock.reference.request import Request
 from nullblock.reference.sched import later
 from nullblock.reference.sched.drafts import Drafts
@@ -24,10 +25,16 @@ class OutputPhase(StructuredOutput, Drafts):
             # That runner forgets preempted requests, so resumed ones are news to it.
             new, resumed = new + resumed, []
         new_data = [self._new_request_data(request, step) for request in new]
-        cached_data = self._make_cached_request_data(step, resumed)
+        cached_data = self._make_cached_request_data(
+            list(step.running.values()),
+            resumed,
+            step.num_scheduled_tokens,
+            step.spec_tokens,
+            step.new_blocks,
+        )
         self.prev_step_scheduled_req_ids.clear()
         self.prev_step_scheduled_req_ids.update(step.num_scheduled_tokens)
-        scheduler_output = SchedulerOutput(
+        return SchedulerOutput(
             scheduled_new_reqs=new_data,
             scheduled_cached_reqs=cached_data,
             num_scheduled_tokens=step.num_scheduled_tokens,
@@ -44,10 +51,6 @@ class OutputPhase(StructuredOutput, Drafts):
                 else None
             ),
         )
-        if self.ec_connector is not None:
-            told = self.ec_connector.build_connector_meta(scheduler_output)
-            scheduler_output.ec_connector_metadata = told
-        return scheduler_output
 
     def _preempted_req_ids(self, step: Step) -> set[str]:
         """Whom this step preempted; in lines that tell, also whom a reset preempted before it."""
@@ -73,18 +76,25 @@ class OutputPhase(StructuredOutput, Drafts):
             request, block_ids, request._all_token_ids if self.use_v2_model_runner else None
         )
 
-    def _make_cached_request_data(self, step: Step, resumed: list[Request]) -> CachedRequestData:
+    def _make_cached_request_data(
+        self,
+        running_reqs: list[Request],
+        resumed_reqs: list[Request],
+        num_scheduled_tokens: dict[str, int],
+        spec_decode_tokens: dict[str, list[int]],
+        req_to_new_blocks: dict[str, KVCacheBlocks],
+    ) -> CachedRequestData:
         """What changed for requests that workers know: those that ran, then those resumed."""
-        requests = [*step.running.values(), *resumed]
+        requests = [*running_reqs, *resumed_reqs]
         req_ids = [request.request_id for request in requests]
         previous = self.prev_step_scheduled_req_ids
         keeps = self.use_v2_model_runner and self.semantics.second_runner_keeps_tokens
         none = self.kv_cache_manager.empty_kv_cache_blocks
-        new_blocks = [step.new_blocks[req_id] for req_id in req_ids]
+        new_blocks = [req_to_new_blocks[req_id] for req_id in req_ids]
         return CachedRequestData(
             req_ids=req_ids,
-            resumed_req_ids={request.request_id for request in resumed},
-            new_token_ids=self._scheduled_token_ids(step, requests),
+            resumed_req_ids={request.request_id for request in resumed_reqs},
+            new_token_ids=self._scheduled_token_ids(num_scheduled_tokens, requests),
             all_token_ids={
                 request.request_id: request._all_token_ids.copy()
                 for request in requests
@@ -106,7 +116,9 @@ class OutputPhase(StructuredOutput, Drafts):
             for request in requests
         ]
 
-    def _scheduled_token_ids(self, step: Step, requests: list[Request]) -> list[list[int]]:
+    def _scheduled_token_ids(
+        self, num_scheduled_tokens: dict[str, int], requests: list[Request]
+    ) -> list[list[int]]:
         """The tokens to compute, for pipeline stages that did not sample them; else nothing.
 
         Drafts, which are beyond a request's tokens, are not among them. Scheduling asynchronously,
@@ -115,7 +127,7 @@ class OutputPhase(StructuredOutput, Drafts):
         if not self.use_pp or self.async_scheduling:
             return []
         starts = [request.num_computed_tokens for request in requests]
-        counts = [step.num_scheduled_tokens[request.request_id] for request in requests]
+        counts = [num_scheduled_tokens[request.request_id] for request in requests]
         return [
             request._all_token_ids[start : start + count]
             for request, start, count in zip(requests, starts, counts, strict=True)

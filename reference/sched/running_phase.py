@@ -23,18 +23,17 @@ class RunningPhase(Reclaim, Drafts, EncoderInputs, MambaSplit):
         while step.req_index < len(self.running) and step.left > 0:
             request = self.running[step.req_index]
             num_new_tokens = self._num_running_tokens(request, step.left)
+            if num_new_tokens == 0 and self._is_passed_over(request):
+                step.req_index += 1
+                continue
             if self._cuts_first:
-                num_new_tokens = self._mamba_block_aligned_split(
-                    request, request.num_computed_tokens, num_new_tokens
-                )
+                num_new_tokens = self._mamba_block_aligned_split(request, num_new_tokens)
             if request.mm_features:
                 num_new_tokens = self._plan_encoder_inputs(
                     request, request.num_computed_tokens, num_new_tokens, step
                 )
             if self._cuts_last:
-                num_new_tokens = self._mamba_block_aligned_split(
-                    request, request.num_computed_tokens, num_new_tokens
-                )
+                num_new_tokens = self._mamba_block_aligned_split(request, num_new_tokens)
             if num_new_tokens == 0:
                 step.req_index += 1
                 continue
@@ -90,6 +89,13 @@ class RunningPhase(Reclaim, Drafts, EncoderInputs, MambaSplit):
             return 0
         return num_new_tokens
 
+    def _is_passed_over(self, request: Request) -> bool:
+        """Whether a request gets nothing for what is in flight, so that nobody looks further."""
+        if self._num_steps < request.next_sampling_step:
+            return True
+        is_owed = self.async_scheduling and request.num_output_placeholders > 0
+        return is_owed and self._is_served_by_steps_in_flight(request)
+
     def _is_served_by_steps_in_flight(self, request: Request) -> bool:
         """Whether the outputs in flight take a request to its ``max_tokens``."""
         limit = request.num_prompt_tokens + request.max_tokens
@@ -118,8 +124,8 @@ class RunningPhase(Reclaim, Drafts, EncoderInputs, MambaSplit):
                 return None
             victim = self._pop_victim(step)
             if self.requires_kv_delivery:
-                self._preempt_request(victim, step.timestamp, drop_stale_output=True)
-            else:  # as 0.22.1 calls it, for who overrides that
+                self._preempt_and_drop(victim, step.timestamp)
+            else:
                 self._preempt_request(victim, step.timestamp)
             if step.encoder_inputs:
                 self._withdraw_encoder_inputs(victim, step)

@@ -49,8 +49,11 @@ class Scheduler(
         self._schedule_waiting(step)
         scheduler_output = self._make_scheduler_output(step)
         if self.connector is not None:
-            metadata = self.connector.build_connector_meta(scheduler_output)
+            metadata = self._build_kv_connector_meta(self.connector, scheduler_output)
             scheduler_output.kv_connector_metadata = metadata
+        if self.ec_connector is not None:
+            told = self.ec_connector.build_connector_meta(scheduler_output)
+            scheduler_output.ec_connector_metadata = told
         self._update_after_schedule(scheduler_output)
         return scheduler_output
 
@@ -97,7 +100,7 @@ class Scheduler(
             while self.running:
                 # From the back, so that the queue keeps the order of admission.
                 request = self.running.pop()
-                self._preempt_request(request, timestamp, drop_stale_output=True)
+                self._preempt_and_drop(request, timestamp)
                 self._discard_outputs_in_flight(request)
                 self._preempted_by_reset.add(request.request_id)
             self.prev_step_scheduled_req_ids.clear()
@@ -146,7 +149,8 @@ class Scheduler(
                     return len(self.running) + num_held
                 return len(self.running)
             case PauseState.UNPAUSED:
-                return sum(self.get_request_counts()) - self.num_waiting_for_streaming_input
+                num_waiting = len(self.waiting) + len(self.skipped_waiting)
+                return len(self.running) + num_waiting - self.num_waiting_for_streaming_input
 
     def has_finished_requests(self) -> bool:
         """Whether workers, or a client, still have to be told of a request that ended.

@@ -23,7 +23,7 @@ BLOCKED = frozenset(
         RequestStatus.WAITING_FOR_STREAMING_REQ,
     )
 )
-"""A request with one of these cannot run, whatever is free."""
+"""Statuses of requests that wait for something else than room."""
 
 
 class SkippedQueue(LoRACap, Reclaim):
@@ -34,9 +34,16 @@ class SkippedQueue(LoRACap, Reclaim):
         """Where those stand who wait for something else than their turn."""
         return self.skipped_waiting if self.semantics.skipped_wait_apart else self.waiting
 
+    @staticmethod
+    def _is_blocked_waiting_status(status: RequestStatus) -> bool:
+        """Whether a request with that status cannot run, whatever is free."""
+        return status in BLOCKED
+
     def _enqueue_waiting_request(self, request: Request) -> None:
         """Queue a request where its status belongs."""
-        queue = self._aside if request.status in BLOCKED else self.waiting
+        queue = self.waiting
+        if self._is_blocked_waiting_status(request.status):
+            queue = self._aside
         if self.semantics.holders_wait_apart and request.num_computed_tokens > 0:
             queue = self.skipped_waiting
         queue.add_request(request)
@@ -58,8 +65,9 @@ class SkippedQueue(LoRACap, Reclaim):
 
     def _has_to_wait(self, request: Request, step: Step) -> bool:
         """Whether a request cannot enter this step, although it may be its turn."""
-        if request.status in BLOCKED and not self._try_promote_blocked_waiting_request(request):
-            return True
+        if self._is_blocked_waiting_status(request.status):
+            if not self._try_promote_blocked_waiting_request(request):
+                return True
         if self._awaits_output and later.is_owed_output(request):
             return True
         return self.lora_config is not None and self._exceeds_max_loras(request, step)

@@ -130,7 +130,7 @@ class SchedulerState:
         *,
         semantics: Semantics | None = None,
     ) -> None:
-        _refuse_out_of_scope(vllm_config)
+        _refuse_out_of_scope(vllm_config, log_stats)
         _refuse_other_mode(vllm_config, self.async_scheduling)
         self.semantics = semantics or VLLM_0_22_1
         _refuse_parallel(vllm_config.parallel_config, kv_cache_config, self.semantics)
@@ -138,11 +138,16 @@ class SchedulerState:
         self.scheduler_config = vllm_config.scheduler_config
         self.cache_config = vllm_config.cache_config
         self.kv_events_config = vllm_config.kv_events_config
-        self.parallel_config = vllm_config.parallel_config
+        self.parallel_config = parallel = vllm_config.parallel_config
+        self.dcp_world_size: int = parallel.decode_context_parallel_size
+        self.pcp_world_size: int = parallel.prefill_context_parallel_size
         self.kv_cache_config = kv_cache_config
         self.structured_output_manager = structured_output_manager
         self.lora_config = vllm_config.lora_config
         self.log_stats = log_stats
+        self.observability_config = vllm_config.observability_config
+        self.kv_metrics_collector = self.perf_metrics = None
+        self.enable_return_routed_experts = False
         self.block_size = block_size
 
         self._follow_line()
@@ -223,8 +228,7 @@ class SchedulerState:
         """Of those, the ones that are to give all back; in a profile that tells them apart."""
         self.half_kept_req_ids: set[str] = set()
         """Ended requests whose blocks stay for two reports; in a profile that tells them apart."""
-        self.defer_block_free = False
-        """Whether freed blocks wait for steps in flight that compute their request."""
+        self._defers_block_free = False
         self.requires_kv_delivery = False
         """Whether what is in flight for a preempted request is dropped: it might end the request,
         whose blocks, which the connector would hand off, are gone.
@@ -244,6 +248,18 @@ class SchedulerState:
         if self.log_stats:
             self.connector_prefix_cache_stats = PrefixCacheStats()
         self.recompute_kv_load_failures = transfer.kv_load_failure_policy == "recompute"
+
+    @property
+    def defer_block_free(self) -> bool:
+        """Whether freed blocks wait for steps in flight that compute their request.
+
+        vLLM 0.22.1 knows nothing of it, and goes on as ever where somebody sets it.
+        """
+        return self._defers_block_free
+
+    @defer_block_free.setter
+    def defer_block_free(self, defers: bool) -> None:
+        self._defers_block_free = defers and self.semantics.freed_blocks_await_steps
 
     def _make_kv_cache(self, hash_block_size: int) -> None:
         """The KV cache, what its layers ask of a step, and who is told of its events."""
@@ -271,15 +287,13 @@ class SchedulerState:
             log_stats=self.log_stats,
             enable_kv_cache_events=self.enable_kv_cache_events,
             hash_block_size=hash_block_size,
-            dcp_world_size=self.parallel_config.decode_context_parallel_size,
-            pcp_world_size=self.parallel_config.prefill_context_parallel_size,
+            dcp_world_size=self.dcp_world_size,
+            pcp_world_size=self.pcp_world_size,
             # A field of later releases' configurations.
             watermark=getattr(self.scheduler_config, "watermark", None) or 0.0,
             semantics=self.semantics,
         )
         self.deferred_frees = DeferredFrees(self.kv_cache_manager)
-        if not self.needs_kv_cache_zeroing:
-            self.kv_cache_manager.tell_no_new_blocks()
         if hasattr(self.connector, "bind_gpu_block_pool"):
             self.connector.bind_gpu_block_pool(self.kv_cache_manager.block_pool)
 
@@ -311,6 +325,15 @@ class SchedulerState:
             request.record_event(EngineCoreEventType.PREEMPTED, timestamp)
         self.waiting.prepend_request(request)
 
+    def _preempt_and_drop(self, request: Request, timestamp: float) -> None:
+        """Preempt a request whose output in flight is worth nothing. vLLM 0.22.1 does not tell the
+        method that, and an override of it takes no such argument.
+        """
+        if self._awaits_output:
+            self._preempt_request(request, timestamp, drop_stale_output=True)
+        else:
+            self._preempt_request(request, timestamp)
+
     def _free_blocks(self, request: Request) -> None:
         """Give a finished request's blocks back, and forget it."""
         assert request.is_finished()
@@ -325,12 +348,13 @@ class SchedulerState:
             self.kv_cache_manager.free(request)
 
 
-def _refuse_out_of_scope(vllm_config: Any) -> None:
+def _refuse_out_of_scope(vllm_config: Any, log_stats: bool) -> None:
     """Refuse every configuration that would need a rule which is not here."""
     observability = vllm_config.observability_config
     refuse("encoder connectors", vllm_config.ec_transfer_config is not None)
     refuse("routed experts", vllm_config.model_config.enable_return_routed_experts)
     refuse("KV cache metrics", observability.kv_cache_metrics)
+    refuse("metrics of a model's work", log_stats and observability.enable_mfu_metrics)
 
 
 def _refuse_parallel(parallel: Any, kv_cache_config: KVCacheConfig, semantics: Semantics) -> None:

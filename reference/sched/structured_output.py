@@ -47,8 +47,6 @@ class StructuredOutput(SchedulerState):
 
         It ends even if it had stopped with these tokens, and even a session.
         """
-        if not self.structured_output_manager.should_advance(request):
-            return True
         structured = request.structured_output_request
         assert structured is not None and structured.grammar is not None
         if structured.grammar.accept_tokens(request.request_id, new_token_ids):

@@ -17,6 +17,7 @@ from nullblock.reference.sched.output import SchedulerOutput
 from nullblock.reference.sched.streaming import Streaming
 from nullblock.reference.sched.structured_output import StructuredOutput
 from nullblock.reference.sched.utils import check_stop, remove_all
+from nullblock.reference.spec_decode import SpecDecodingStats
 from nullblock.reference.stats import SchedulerStats
 
 
@@ -38,18 +39,43 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         _refuse_out_of_scope(model_runner_output)
         if self.defer_block_free and scheduler_output.num_scheduled_tokens:
             self.deferred_frees.came_back()
+        report = model_runner_output.kv_connector_output
+        connector_stats = self._aggregate_connector_stats(report)
         unloaded = self._take_back_unloaded(model_runner_output, scheduler_output)
+        if model_runner_output.num_nans_in_logits:
+            self._note_nans(model_runner_output.num_nans_in_logits, scheduler_output, unloaded)
+        outputs: defaultdict[int, list[EngineCoreOutput]] = defaultdict(list)
+        self._report_rejected(outputs)
+        stops = self._take_sampled(scheduler_output, model_runner_output, unloaded, outputs)
+        if stops:
+            self._let_go(stops)
+        if report is not None:
+            self._finish_transfers(report, unloaded, outputs)
+        self._publish_kv_cache_events()
+        return self._by_client(outputs, connector_stats, model_runner_output.cudagraph_stats)
+
+    def _take_sampled(
+        self,
+        scheduler_output: SchedulerOutput,
+        model_runner_output: ModelRunnerOutput,
+        unloaded: set[str],
+        outputs: dict[int, list[EngineCoreOutput]],
+    ) -> list[tuple[Request, RequestStatus]]:
+        """Take in what each request got, into ``outputs``; who stopped, in which status.
+
+        Args:
+            unloaded: whose output is worth nothing.
+        """
+        stops: list[tuple[Request, RequestStatus]] = []
+        should_advance = getattr(self.structured_output_manager, "should_advance", None)
+        counts_flight = self._counts_flight
         keeps_ended = self.connector is not None
         requests = self.requests
-        by_request = self.semantics.frames_match_request
+        by_request, runs = self.semantics.frames_match_request, scheduler_output.runs
         drafts = scheduler_output.scheduled_spec_decode_tokens
         sampled_token_ids = model_runner_output.sampled_token_ids
         pooler_output = model_runner_output.pooler_output
         req_id_to_index = model_runner_output.req_id_to_index
-        outputs: defaultdict[int, list[EngineCoreOutput]] = defaultdict(list)
-        self._report_rejected(outputs)
-        stopped_running: set[Request] = set()
-        stopped_preempted: set[Request] = set()
         for request_id, num_tokens in scheduler_output.num_scheduled_tokens.items():
             assert num_tokens > 0, f"{num_tokens} tokens were scheduled for {request_id!r}"
             request = requests.get(request_id)
@@ -57,10 +83,10 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 continue
             if by_request and scheduler_output.scheduled_requests[request_id] is not request:
                 continue
-            is_stale = self._counts_flight and later.land(request, num_tokens)
+            is_stale = counts_flight and later.land(request, num_tokens)
             if (unloaded and request_id in unloaded) or (keeps_ended and request.is_finished()):
                 continue
-            if (is_stale and request.drop_stale_output) or request.is_void(scheduler_output.runs):
+            if (is_stale and request.drop_stale_output) or (runs and request.is_void(runs)):
                 continue
             index = req_id_to_index[request_id]
             token_ids = sampled_token_ids[index] if sampled_token_ids else []
@@ -76,8 +102,12 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 self._free_encoder_inputs(request)
             stood, stopped = request.status, False
             if token_ids:
-                token_ids, stopped = self._update_request_with_output(request, token_ids, is_stale)
-                if request.structured_output_request is not None and token_ids:
+                token_ids, stopped = (
+                    self._update_request_with_output(request, token_ids, is_stale=is_stale)
+                    if counts_flight
+                    else self._update_request_with_output(request, token_ids)
+                )
+                if token_ids and should_advance is not None and should_advance(request):
                     stopped |= not self._advance_grammar(request, token_ids)
             elif request.pooling_params is not None:
                 request.status = RequestStatus.FINISHED_STOPPED
@@ -85,17 +115,12 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             reason = params = None
             if stopped:
                 reason, params = self._stop(request, stood)
-                has_run = stood == RequestStatus.RUNNING
-                (stopped_running if has_run else stopped_preempted).add(request)
+                stops.append((request, stood))
             if token_ids or pooled is not None:
                 output = _engine_core_output(request, token_ids, pooled)
                 output.finish_reason, output.kv_transfer_params = reason, params
                 outputs[request.client_index].append(output)
-        self._let_go(stopped_running, stopped_preempted)
-        if (report := model_runner_output.kv_connector_output) is not None:
-            self._finish_transfers(report, unloaded, outputs)
-        self._publish_kv_cache_events()
-        return self._by_client(outputs)
+        return stops
 
     def _update_request_with_output(
         self, request: Request, new_token_ids: list[int], is_stale: bool = False
@@ -150,7 +175,16 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         if request.status == RequestStatus.RUNNING:
             self.running.remove(request)
             self.prev_step_scheduled_req_ids.discard(request.request_id)
-            self._preempt_request(request, time.monotonic(), drop_stale_output=True)
+            self._preempt_and_drop(request, time.monotonic())
+
+    def _note_nans(
+        self, num_nans: dict[str, int], scheduler_output: SchedulerOutput, unloaded: set[str]
+    ) -> None:
+        """Note how many logits were no numbers, to be told with a request's next output."""
+        for request_id in num_nans.keys() & scheduler_output.num_scheduled_tokens:
+            request = self.requests.get(request_id)
+            if request_id not in unloaded and request is not None and not request.is_finished():
+                request.num_nans_in_logits = num_nans[request_id]
 
     def _report_rejected(self, outputs: dict[int, list[EngineCoreOutput]]) -> None:
         """Tell the clients of requests that were refused on arrival."""
@@ -160,12 +194,14 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             outputs[request.client_index].append(output)
         self._rejected.clear()
 
-    def _let_go(self, stopped_running: set[Request], stopped_preempted: set[Request]) -> None:
-        """Take requests that stopped out of where they were.
+    def _let_go(self, stops: list[tuple[Request, RequestStatus]]) -> None:
+        """Take requests that stopped out of where they were, by the status in which they did.
 
         One that was preempted may have been passed over since then. vLLM does not look among the
         skipped, so that it stays there, and raises when its turn comes.
         """
+        stopped_running = {one for one, stood in stops if stood == RequestStatus.RUNNING}
+        stopped_preempted = {one for one, stood in stops if stood != RequestStatus.RUNNING}
         self.running = remove_all(self.running, stopped_running)
         if self.semantics.sessions_stay_queued:
             # A session that goes on stands where it is to wait already.
@@ -195,18 +231,23 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
         loads = stood == RequestStatus.WAITING_FOR_REMOTE_KVS
         minded = loads and self.semantics.transfers_end_apart
         is_written_to = minded and self._forget_load(request)
-        return finish_reason, self._free_request(request, delay_free_blocks=is_written_to)
+        if is_written_to:
+            return finish_reason, self._free_request(request, delay_free_blocks=True)
+        return finish_reason, self._free_request(request)
 
     def _publish_kv_cache_events(self) -> None:
         """Publish, in one batch, what happened to the prefix cache since the last update."""
         events = self.kv_cache_manager.take_events()
         if self.connector is not None:
-            events.extend(self.connector.take_events())
+            events.extend(self.connector.take_events() or ())
         if events:
             self.kv_event_publisher.publish(KVEventBatch(time.time(), events))
 
     def _by_client(
-        self, outputs: dict[int, list[EngineCoreOutput]]
+        self,
+        outputs: dict[int, list[EngineCoreOutput]],
+        kv_connector_stats: Any,
+        cudagraph_stats: object | None,
     ) -> dict[int, EngineCoreOutputs]:
         """Wrap each client's outputs, and add ended ids and statistics where they are wanted."""
         by_client = {
@@ -218,7 +259,8 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
                 client = by_client.setdefault(client_index, EngineCoreOutputs())
                 client.finished_requests = finished
             self.finished_req_ids_dict.clear()
-        stats = self.make_stats()
+        drafts = self._take_spec_decoding_stats()
+        stats = self.make_stats(drafts, kv_connector_stats, cudagraph_stats, None)
         if stats is not None:
             if not by_client:
                 by_client[0] = EngineCoreOutputs()
@@ -226,11 +268,18 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             next(iter(by_client.values())).scheduler_stats = stats
         return by_client
 
-    def make_stats(self) -> SchedulerStats | None:
-        """This step's figures; None when statistics are off."""
-        prefix_cache_stats = self.kv_cache_manager.make_prefix_cache_stats()
-        if prefix_cache_stats is None:
+    def make_stats(
+        self,
+        spec_decoding_stats: SpecDecodingStats | None = None,
+        kv_connector_stats: Any = None,
+        cudagraph_stats: object | None = None,
+        perf_stats: object | None = None,
+    ) -> SchedulerStats | None:
+        """This step's figures, the given ones among them; None when statistics are off."""
+        if not self.log_stats:
             return None
+        prefix_cache_stats = self.kv_cache_manager.make_prefix_cache_stats()
+        assert prefix_cache_stats is not None
         return SchedulerStats(
             num_running_reqs=len(self.running),
             num_waiting_reqs=len(self.waiting),
@@ -238,7 +287,10 @@ class UpdatePhase(KVLoadFailures, Streaming, StructuredOutput, Drafts, EncoderIn
             kv_cache_usage=self.kv_cache_manager.usage,
             prefix_cache_stats=prefix_cache_stats,
             connector_prefix_cache_stats=self._take_connector_stats(),
-            spec_decoding_stats=self._take_spec_decoding_stats(),
+            spec_decoding_stats=spec_decoding_stats,
+            kv_connector_stats=kv_connector_stats.data if kv_connector_stats else None,
+            cudagraph_stats=cudagraph_stats,
+            perf_stats=perf_stats,
         )
 
 
@@ -255,6 +307,8 @@ def _engine_core_output(
         output.prefill_stats = request.take_prefill_stats()
     if request.events:
         output.events = request.take_events()
+    if request.num_nans_in_logits:
+        output.num_nans_in_logits = request.num_nans_in_logits
     output.trace_headers = request.trace_headers
     return output
 

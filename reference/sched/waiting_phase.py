@@ -61,9 +61,8 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
                     break
                 num_encoder_tokens = self._num_encoder_tokens(request, step)
             if self._cuts_last:
-                assert not prefix.num_external, "Mamba states are not loaded"
                 num_new_tokens = self._mamba_block_aligned_split(
-                    request, num_computed_tokens, num_new_tokens
+                    request, num_new_tokens, prefix.num_local, prefix.num_external
                 )
                 if num_new_tokens == 0:
                     break
@@ -150,7 +149,7 @@ class WaitingPhase(SkippedQueue, EncoderInputs, MambaSplit):
         drafts then.
         """
         num_cut = self._mamba_block_aligned_split(
-            request, prefix.num_computed_tokens, num_new_tokens
+            request, num_new_tokens, prefix.num_local, prefix.num_external
         )
         if prefix.num_padding and num_cut not in (0, 1 + prefix.num_padding):
             prefix.num_padding = 0

@@ -130,9 +130,7 @@ def _outlived(seen: Counter[str], self: Any, result: int | None, *_: Any) -> Non
         seen["Mamba align: an outlived state is freed"] += 1
 
 
-def _split(
-    seen: Counter[str], self: Any, result: int, request: Any, done: int, asked: int
-) -> None:
+def _split(seen: Counter[str], self: Any, result: int, request: Any, asked: int, *_: int) -> None:
     if result == 0 != asked:
         seen["Mamba split: nothing is left"] += 1
     elif result < asked:

@@ -164,7 +164,7 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
     "a grammar is not asked about drafts": (
         Drafts,
         "_allowed",
-        "if structured is None or not",
+        "if manager is None or not",
         "if True or not",
     ),
     "drafts filled in are not cut": (
@@ -185,7 +185,12 @@ DEFECTS: dict[str, tuple[Any, str, str, str]] = {
         "num_invalid[request_id] = missing",
         "pass",
     ),
-    "padding is counted": (Drafts, "_observe_drafts", "num_drafts - num_invalid", "num_drafts"),
+    "padding is counted": (
+        Drafts,
+        "make_spec_decoding_stats",
+        "num_draft_tokens - num_invalid",
+        "num_draft_tokens",
+    ),
     "places are counted from the end": (
         SpecDecodingStats,
         "observe_draft",

@@ -86,7 +86,7 @@ QUEUE_DEFECTS: tuple[Defect, ...] = (
     (LoRACap, "_exceeds_max_loras", "== self", "> self"),
     (LoRACap, "_exceeds_max_loras", "not in step.loras", "in step.loras"),
     (LoRACap, "_take_lora_place", "if request.lora_request:", "if False:"),
-    (SkippedQueue, "_enqueue_waiting_request", "self._aside if", "self.waiting if"),
+    (SkippedQueue, "_enqueue_waiting_request", "queue = self._aside", "pass"),
     (SkippedQueue, "_select_waiting_queue_for_scheduling", "if not skipped:", "if waiting:"),
     (SkippedQueue, "_select_waiting_queue_for_scheduling", "FCFS or", "PRIORITY or"),
     (SkippedQueue, "_select_waiting_queue_for_scheduling", "() < skipped", "() > skipped"),
@@ -101,6 +101,7 @@ QUEUE_DEFECTS: tuple[Defect, ...] = (
     ),
     (Scheduler, "get_request_counts", " + len(self.skipped_waiting)", ""),
 )
+AFFECTED = "_update_requests_with_invalid_blocks"
 LOAD_DEFECTS: tuple[Defect, ...] = (
     (RemoteKV, "_connector_finished", "manager.remove_skipped_blocks(", "max("),
     (RemoteKV, "_match_remote", "return False", "num_external = 0"),
@@ -133,14 +134,14 @@ LOAD_DEFECTS: tuple[Defect, ...] = (
     (Finishing, "_free_request", "delay_free_blocks |= is_kept", "pass"),
     (Finishing, "finish_requests", "if not request.is_finished()", "if True"),
     (Finishing, "finish_requests", "self.skipped_waiting.remove_requests(waiting)", "pass"),
-    (KVLoadFailures, "_handle_invalid_blocks", "_ids |= waits.request_ids", "_ids |= set()"),
-    (KVLoadFailures, "_handle_invalid_blocks", "return runs.request_ids", "return set()"),
-    (KVLoadFailures, "_handle_invalid_blocks", "waits.request_ids | ", ""),
-    (KVLoadFailures, "_handle_invalid_blocks", "(runs.blocks_to_evict)", "(())"),
-    (KVLoadFailures, "_find_affected", " - num_scheduled_tokens.get(request_id, 0)", ""),
-    (KVLoadFailures, "_find_affected", "not in found.marked", "not in ()"),
-    (KVLoadFailures, "_find_affected", "= first * self", "= (first + 1) * self"),
-    (KVLoadFailures, "_find_affected", "block_ids[first:]", "block_ids[first:first]"),
+    (KVLoadFailures, "_handle_invalid_blocks", "_ids |= waits", "_ids |= set()"),
+    (KVLoadFailures, "_handle_invalid_blocks", "return runs", "return set()"),
+    (KVLoadFailures, "_handle_invalid_blocks", "waits | ", ""),
+    (KVLoadFailures, "_handle_invalid_blocks", "_blocks(blocks_to_evict)", "_blocks(())"),
+    (KVLoadFailures, AFFECTED, " - num_scheduled_tokens.get(request_id, 0)", ""),
+    (KVLoadFailures, AFFECTED, "not in marked", "not in ()"),
+    (KVLoadFailures, AFFECTED, "= first * self", "= (first + 1) * self"),
+    (KVLoadFailures, AFFECTED, "block_ids[first:]", "block_ids[first:first]"),
     (KVLoadFailures, "_finish_transfers", "not self.recompute", "self.recompute"),
 )
 SESSION_DEFECTS: tuple[Defect, ...] = (
@@ -163,14 +164,14 @@ SESSION_DEFECTS: tuple[Defect, ...] = (
     (
         Scheduler,
         "get_num_unfinished_requests",
-        "get_request_counts()) - self.num_waiting_for_streaming_input",
-        "get_request_counts())",
+        "num_waiting - self.num_waiting_for_streaming_input",
+        "num_waiting",
     ),
     (UpdatePhase, "_stop", "if not has_ended:", "if False:"),
     (UpdatePhase, "_let_go", "self.waiting.remove", "self.skipped_waiting.remove"),
 )
 GRAMMAR_DEFECTS: tuple[Defect, ...] = (
-    (Drafts, "_allowed", "structured is None or", "True or"),
+    (Drafts, "_allowed", "manager is None or", "True or"),
     (Drafts, "update_draft_token_ids", "self._allowed(request, token_ids)", "token_ids"),
     (
         Drafts,
@@ -188,16 +189,16 @@ GRAMMAR_DEFECTS: tuple[Defect, ...] = (
     ),
     (StructuredOutput, "get_grammar_bitmask", "and not requests[request_id].is_prefill_chunk", ""),
     (
-        StructuredOutput,
-        "_advance_grammar",
-        "not self.structured_output",
-        "False and self.structured",
+        UpdatePhase,
+        "_take_sampled",
+        "and should_advance(request)",
+        "and request.structured_output_request",
     ),
     (StructuredOutput, "_advance_grammar", "resumable = False", "resumable = True"),
     (StructuredOutput, "_advance_grammar", "FINISHED_ERROR", "FINISHED_STOPPED"),
     (
         UpdatePhase,
-        "update_from_output",
+        "_take_sampled",
         "stopped |= not self._advance",
         "stopped &= not self._advance",
     ),

@@ -77,7 +77,10 @@ def scheduler_of(transfer: Any = None, log_stats: bool = False, **line: Any) -> 
     config = vllm_config({**DEFAULTS, "block_size": 4, "num_blocks": 32, "max_model_len": 64})
     config.kv_transfer_config = transfer
     spec = FullAttentionSpec(block_size=4, num_kv_heads=1, head_size=1, dtype=None)
-    manager = SimpleNamespace(should_advance=lambda request: True, grammar_bitmask=lambda *_: "m")
+    manager = SimpleNamespace(
+        should_advance=lambda request: request.use_structured_output,
+        grammar_bitmask=lambda *_: "m",
+    )
     groups = [KVCacheGroupSpec(["l"], spec)]
     return Scheduler(
         config, KVCacheConfig(32, [], groups), manager, 4, log_stats=log_stats, **line
