@@ -124,6 +124,27 @@ class SingleTypeKVCacheManager(ABC):
         self.num_cached_block[request_id] = len(table)
         return True
 
+    def allocate_new_computed_blocks(
+        self,
+        request_id: str,
+        new_computed_blocks: Sequence[KVCacheBlock],
+        num_local_computed_tokens: int,
+        num_external_computed_tokens: int,
+        num_known: int | None = None,
+        loads_late: bool = False,
+    ) -> None:
+        """Start the request's table with the blocks that were hit, and those to load into.
+
+        Args:
+            num_known: tokens before the one that is computed next; None: all of both.
+            loads_late: the load takes longer than the step.
+        """
+        num_tokens = num_local_computed_tokens + num_external_computed_tokens
+        known = num_tokens if num_known is None else num_known
+        is_new = self.adopt_hits(request_id, new_computed_blocks, known)
+        if is_new and num_external_computed_tokens:
+            self.take_to_load(request_id, num_tokens, known, loads_late)
+
     def take_to_load(
         self, request_id: str, num_tokens: int, num_known: int, loads_late: bool
     ) -> None:

@@ -108,8 +108,8 @@ class KVCacheCoordinator(ABC):
         new_computed_blocks: GroupBlocks,
         num_local_computed_tokens: int,
         num_external_computed_tokens: int,
-        num_known: int,
-        loads_late: bool,
+        num_known: int | None = None,
+        loads_late: bool = False,
     ) -> None:
         """Start the request's tables with the blocks that were hit, and those to load into.
 
@@ -117,20 +117,22 @@ class KVCacheCoordinator(ABC):
         (upstream 33775).
 
         Args:
-            num_known: tokens before the one that is computed next.
+            num_known: tokens before the one that is computed next; None: all of both.
             loads_late: the load takes longer than the step.
         """
-        num_tokens = num_local_computed_tokens + num_external_computed_tokens
+        local, external = num_local_computed_tokens, num_external_computed_tokens
+        known = local + external if num_known is None else num_known
         apart = self.block_pool.semantics.hits_precede_loads
         fresh: list[SingleTypeKVCacheManager] = []
         for manager, hits in zip(self.single_type_managers, new_computed_blocks, strict=True):
-            if manager.adopt_hits(request_id, hits, num_known) and num_external_computed_tokens:
-                if apart:
-                    fresh.append(manager)
-                else:
-                    manager.take_to_load(request_id, num_tokens, num_known, loads_late)
+            if not apart:
+                manager.allocate_new_computed_blocks(
+                    request_id, hits, local, external, known, loads_late
+                )
+            elif manager.adopt_hits(request_id, hits, known) and external:
+                fresh.append(manager)
         for manager in fresh:
-            manager.take_to_load(request_id, num_tokens, num_known, loads_late)
+            manager.take_to_load(request_id, local + external, known, loads_late)
 
     def allocate_new_blocks(
         self,

@@ -1,8 +1,7 @@
 """Prefix caching over several groups: a hit is what every kind of layers can go on from."""
 
-from dataclasses import dataclass
 from math import lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 from nullblock.reference.block_tables import SingleTypeKVCacheManager, check_undivided
 from nullblock.reference.group_coordinator import KVCacheCoordinator
@@ -22,16 +21,12 @@ from nullblock.reference.mamba import MambaManager
 from nullblock.reference.request import Request
 
 
-@dataclass(slots=True)
-class AttentionGroup:
+class AttentionGroup(NamedTuple):
     """The groups of one kind of layers: one look-up serves them all."""
 
     spec: KVCacheSpec
     group_ids: list[int]
-    manager: type[SingleTypeKVCacheManager]
-    uses_eagle: bool = False
-    shortens_quietly: bool = False
-    """Whether it counts as one that drops its last hit, though it drops none."""
+    manager_cls: type[SingleTypeKVCacheManager]
 
     @property
     def is_full(self) -> bool:
@@ -50,15 +45,17 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         assert all(size % self.hash_block_size == 0 for size in sizes), (
             f"hash_block_size {self.hash_block_size} does not divide the block sizes {sizes}"
         )
-        self.attention_groups = self._attention_groups()
-        assert len(self.attention_groups) > 1, "several groups, and all of one kind"
-        self.lcm_block_size = lcm(*sizes)
+        self.verify_and_split_kv_cache_groups()
         self.asks_once = self._one_round_suffices()
         self._longest = 0
         """What the first kind said in the last look-up, before any other was asked."""
 
-    def _attention_groups(self) -> list[AttentionGroup]:
-        """The kinds of layers, full attention first: its look-up is the cheapest."""
+    def verify_and_split_kv_cache_groups(self) -> None:
+        """Tell the kinds of layers, full attention first: its look-up is the cheapest.
+
+        Raises:
+            AssertionError: there is one kind only.
+        """
         found: list[AttentionGroup] = []
         for group_id, group in enumerate(self.kv_cache_config.kv_cache_groups):
             for known in found:
@@ -66,17 +63,29 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
                     known.group_ids.append(group_id)
                     break
             else:
-                manager = type(self.single_type_managers[group_id])
-                found.append(AttentionGroup(group.kv_cache_spec, [group_id], manager))
-        for kind in found:
-            kind.uses_eagle = not self.eagle_group_ids.isdisjoint(kind.group_ids)
-            if isinstance(kind.spec, MambaSpec) and self.block_pool.semantics.states_stay_within:
-                quiet = self.block_pool.semantics.states_shorten_quietly
-                kind.shortens_quietly = kind.uses_eagle and quiet
-                kind.uses_eagle = False
-            for group_id in kind.group_ids:
-                self.single_type_managers[group_id].drops_hit = kind.uses_eagle
-        return sorted(found, key=lambda kind: not kind.is_full)
+                manager_cls = type(self.single_type_managers[group_id])
+                found.append(AttentionGroup(group.kv_cache_spec, [group_id], manager_cls))
+        assert len(found) > 1, "several groups, and all of one kind"
+        self.attention_groups = sorted(found, key=lambda kind: not kind.is_full)
+        self.lcm_block_size = lcm(*(kind.spec.block_size for kind in found))
+        self._find_eagle_groups()
+
+    def _find_eagle_groups(self) -> None:
+        """Which kinds drop the last block of a hit."""
+        semantics = self.block_pool.semantics
+        self.eagle_attn_group_indices: set[int] = set()
+        """Those kinds, by their places among :attr:`attention_groups`."""
+        self._quiet_group_indices: set[int] = set()
+        """Those that count as one that drops its last hit, though they drop none."""
+        for index, kind in enumerate(self.attention_groups):
+            if self.eagle_group_ids.isdisjoint(kind.group_ids):
+                continue
+            if not (isinstance(kind.spec, MambaSpec) and semantics.states_stay_within):
+                self.eagle_attn_group_indices.add(index)
+                for group_id in kind.group_ids:
+                    self.single_type_managers[group_id].drops_hit = True
+            elif semantics.states_shorten_quietly:
+                self._quiet_group_indices.add(index)
 
     def _one_round_suffices(self) -> bool:
         """Beside full attention alone a kind need not be asked again, since the hit that it leaves
@@ -136,11 +145,11 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
                 if kind.is_full and hits[kind.group_ids[0]] is not None:
                     length = length // size * size
                     continue
-                use_eagle = kind.uses_eagle and index not in verified
+                use_eagle = index in self.eagle_attn_group_indices and index not in verified
                 most = min(length + size, reach) if use_eagle else length
                 found = self._look_up(kind, block_hashes, most, use_eagle)
                 found_length = len(found[0]) * size
-                if use_eagle or (kind.shortens_quietly and index not in verified):
+                if use_eagle or (index in self._quiet_group_indices and index not in verified):
                     verified.add(index)
                 elif found_length < length:
                     verified.clear()
@@ -173,7 +182,7 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         if size != self.hash_block_size:
             last = self.block_pool.semantics.last_hash_stands
             hashes = BlockHashListWithBlockSize(block_hashes, self.hash_block_size, size, last)
-        return kind.manager.find_longest_cache_hit(
+        return kind.manager_cls.find_longest_cache_hit(
             block_hashes=hashes,
             max_length=most,
             kv_cache_group_ids=kind.group_ids,

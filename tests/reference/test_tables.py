@@ -7,8 +7,10 @@ import pytest
 
 from nullblock.reference import kv_cache_utils as utils
 from nullblock.reference.errors import UnsupportedFeature
+from nullblock.reference.full_attention import FullAttentionManager
 from nullblock.reference.hashing import sha256
 from nullblock.reference.kv_cache_coordinator import (
+    HybridKVCacheCoordinator,
     KVCacheCoordinatorNoPrefixCache,
     UnitaryKVCacheCoordinator,
 )
@@ -24,6 +26,7 @@ from nullblock.reference.kv_cache_interface import (
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
 from nullblock.reference.request import Request
 from nullblock.reference.sampling_params import SamplingParams
+from nullblock.reference.windows import SlidingWindowManager
 from nullblock.spec.profiles import VLLM_0_22_1
 
 utils.init_none_hash(sha256)
@@ -277,3 +280,41 @@ def test_only_blocks_of_full_attention_are_divided(spec: KVCacheSpec, ranks: str
     groups = [KVCacheGroupSpec([name], layer) for name, layer in (("a", FULL), ("b", spec))]
     with pytest.raises(AssertionError, match="not divided among 2 ranks"):
         KVCacheManager(KVCacheConfig(8, [], groups), **options)
+
+
+def test_hits_start_a_table_of_one_kind() -> None:
+    """As vLLM calls it: the hits, then blocks to load into; nulls for what is out of a window. It
+    starts once.
+    """
+    layer: dict[str, Any] = {"block_size": 4, "num_kv_heads": 1, "head_size": 1, "dtype": None}
+    window = SlidingWindowSpec(**layer, sliding_window=5)
+    for spec, skipped in ((FullAttentionSpec(**layer), 0), (window, 2)):
+        manager = KVCacheManager(config_of(16, spec), max_model_len=64, hash_block_size=4)
+        assert manager.allocate_slots(request_of("first", 9), 9) is not None
+        (tables,) = manager.coordinator.single_type_managers
+        hits = tables.req_to_blocks["first"][:2]
+        tables.allocate_new_computed_blocks("second", hits, 8, 4)
+        held = [block.block_id for block in tables.req_to_blocks["second"]]
+        assert held == [0 if i < skipped else b for i, b in enumerate([1, 2, 4])]
+        assert tables.num_cached_block["second"] == 2
+        tables.allocate_new_computed_blocks("second", [], 8, 4)
+        assert len(tables.req_to_blocks["second"]) == 3
+
+
+def test_several_groups_are_told_by_kind() -> None:
+    """Tuples of layers, groups and their manager, full attention first; one kind is an error."""
+    layer: dict[str, Any] = {"block_size": 4, "num_kv_heads": 1, "head_size": 1, "dtype": None}
+    full, window = FullAttentionSpec(**layer), SlidingWindowSpec(**layer, sliding_window=5)
+    groups = [KVCacheGroupSpec([str(i)], spec) for i, spec in enumerate((window, full, window))]
+    groups[0].is_eagle_group = True
+    manager = KVCacheManager(KVCacheConfig(16, [], groups), max_model_len=64, hash_block_size=4)
+    coordinator = manager.coordinator
+    assert isinstance(coordinator, HybridKVCacheCoordinator)
+    assert coordinator.attention_groups == [
+        (full, [1], FullAttentionManager),
+        (window, [0, 2], SlidingWindowManager),
+    ]
+    assert (coordinator.lcm_block_size, coordinator.eagle_attn_group_indices) == (4, {1})
+    coordinator.kv_cache_config = KVCacheConfig(16, [], groups[::2])
+    with pytest.raises(AssertionError, match="one kind"):
+        coordinator.verify_and_split_kv_cache_groups()
