@@ -78,6 +78,14 @@ class EngineCoreRequest(msgspec.Struct, array_like=True, omit_defaults=True, gc=
     reasoning_parser_kwargs: dict[str, Any] | None = None
     abort_immediately: bool = False
 
+    @property
+    def params(self) -> SamplingParams | PoolingParams:
+        """Those of the two that it has."""
+        if self.sampling_params is not None:
+            return self.sampling_params
+        assert self.pooling_params is not None
+        return self.pooling_params
+
 
 class EngineCoreOutput(msgspec.Struct, array_like=True, omit_defaults=True, gc=False):
     """What one step brought one request: its new tokens, and its end if it ended."""

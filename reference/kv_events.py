@@ -6,7 +6,8 @@ removed for itself. Events wait until the next ``update_from_output`` and leave 
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -48,6 +49,13 @@ class BlockStored(KVCacheEvent):
     kv_cache_spec_kind: str | None = None
     kv_cache_spec_sliding_window: int | None = None
 
+    def __hash__(self) -> int:
+        keys = tuple(self.extra_keys) if self.extra_keys else None
+        of_blocks = tuple(self.block_hashes), self.parent_block_hash, tuple(self.token_ids)
+        of_adapter = self.lora_id, self.medium, keys
+        of_group = self.group_idx, self.kv_cache_spec_kind, self.kv_cache_spec_sliding_window
+        return hash((of_blocks, self.block_size, of_adapter, of_group))
+
 
 class BlockRemoved(KVCacheEvent):
     """One block left the cache: its slot is used again, or it was evicted by name."""
@@ -55,6 +63,9 @@ class BlockRemoved(KVCacheEvent):
     block_hashes: list[ExternalBlockHash]
     medium: str | None
     group_idx: int | None = None
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.block_hashes), self.medium, self.group_idx))
 
 
 class AllBlocksCleared(KVCacheEvent):
@@ -98,9 +109,26 @@ class NullEventPublisher(EventPublisher):
 class EventPublisherFactory:
     """The publisher that a configuration names."""
 
+    _registry: ClassVar[dict[str, Callable[..., EventPublisher]]] = {"null": NullEventPublisher}
+
+    @classmethod
+    def register_publisher(cls, name: str, ctor: Callable[..., EventPublisher]) -> None:
+        """Give a publisher a name. Raises ``KeyError`` if the name is taken."""
+        if name in cls._registry:
+            raise KeyError(f"a publisher {name!r} is registered already")
+        cls._registry[name] = ctor
+
     @classmethod
     def create(cls, config: Any, data_parallel_rank: int = 0) -> EventPublisher:
-        """The one that drops everything: whoever wants to listen puts one in its place."""
-        listens = config is not None and config.enable_kv_cache_events
-        refuse("publishing KV cache events on a network", listens and config.publisher != "null")
-        return NullEventPublisher(data_parallel_rank)
+        """The one that a configuration names, made with its other fields; the one that drops
+        everything where nobody listens. Raises ``ValueError`` if it is unknown.
+        """
+        if config is None or not config.enable_kv_cache_events or config.publisher == "null":
+            return NullEventPublisher(data_parallel_rank)
+        refuse("publishing KV cache events on a network", config.publisher == "zmq")
+        settings = dict(vars(config))
+        name = settings.pop("publisher")
+        del settings["enable_kv_cache_events"]
+        if name not in cls._registry:
+            raise ValueError(f"no publisher {name!r} is registered")
+        return cls._registry[name](data_parallel_rank=data_parallel_rank, **settings)

@@ -146,14 +146,6 @@ def _num_prompt_tokens(token_ids: list[int] | None, embeds: Any | None) -> int:
     return lengths.pop()
 
 
-def _skips_reading(sampling: SamplingParams | None, pooling: PoolingParams | None) -> bool:
-    """Whether cached prefixes are ignored; the first that says anything decides."""
-    for params in (sampling, pooling):
-        if params is not None and params.skip_reading_prefix_cache is not None:
-            return params.skip_reading_prefix_cache
-    return False
-
-
 class Request:
     """One prompt on its way to its output.
 
@@ -212,7 +204,7 @@ class Request:
         self.kv_transfer_params = (extra_args or {}).get("kv_transfer_params")
         self.resumable = resumable
         self.abort_immediately = abort_immediately
-        self.skip_reading_prefix_cache = _skips_reading(sampling_params, pooling_params)
+        self.skip_reading_prefix_cache = self.get_skip_reading_prefix_cache()
 
         self.structured_output_request = StructuredOutputRequest.from_sampling_params(
             sampling_params, reasoning_ended, reasoning_parser_kwargs
@@ -320,6 +312,13 @@ class Request:
     def get_num_encoder_embeds(self, input_id: int) -> int:
         """Embeddings that the encoder makes of an item."""
         return self.mm_features[input_id].mm_position.get_num_embeds()
+
+    def get_skip_reading_prefix_cache(self) -> bool:
+        """Whether cached prefixes are ignored; the first that says anything decides."""
+        for params in (self.sampling_params, self.pooling_params):
+            if params is not None and params.skip_reading_prefix_cache is not None:
+                return params.skip_reading_prefix_cache
+        return False
 
     def discard_outputs_in_flight(
         self, *, adds_up: bool = True, counts_outputs: bool = True

@@ -63,7 +63,28 @@ class RequestOutputKind(Enum):
     FINAL_ONLY = 2
 
 
-class SamplingParams(msgspec.Struct, omit_defaults=True):
+_LEAST_TEMPERATURE = 1e-2
+"""What is above 0 and below it is raised to it."""
+_GREEDY_BELOW = 1e-5
+"""Temperatures below it ask for the likeliest token."""
+_NEVER_NONE = {
+    "n",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "temperature",
+    "top_p",
+}
+"""Fields for whose default a front end may give None."""
+
+
+def _require(holds: bool, what: str, got: object) -> None:
+    """Raise ``ValueError`` unless a condition on the parameters holds."""
+    if not holds:
+        raise ValueError(f"{what}, got {got}")
+
+
+class SamplingParams(msgspec.Struct, omit_defaults=True, dict=True):
     """Sampling parameters, in vLLM's order.
 
     Only the stop conditions and the cache flag reach a decision here; the rest is carried along.
@@ -93,46 +114,88 @@ class SamplingParams(msgspec.Struct, omit_defaults=True):
     include_stop_str_in_output: bool = False
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
     skip_clone: bool = False
+    output_text_buffer_length: int = 0
+    """Characters that are held back while a stop string may begin with them."""
     _eos_token_id: int | None = None
     _all_stop_token_ids: set[int] = msgspec.field(default_factory=set)
     structured_outputs: StructuredOutputsParams | None = None
     logit_bias: dict[int, float] | None = None
     allowed_token_ids: list[int] | None = None
     extra_args: dict[str, Any] | None = None
+    routed_experts_prompt_start: int = 0
     bad_words: list[str] | None = None
+    _bad_words_token_ids: list[list[int]] | None = None
     skip_reading_prefix_cache: bool | None = None
+    thinking_token_budget: int | None = None
     repetition_detection: RepetitionDetectionParams | None = None
+
+    @classmethod
+    def from_optional(cls, **given: Any) -> "SamplingParams":
+        """Parameters of a front end: None may stand for a default, and biases are bounded."""
+        for name in _NEVER_NONE & given.keys():
+            if given[name] is None:
+                del given[name]
+        if given.get("logit_bias") is not None:
+            biases = given["logit_bias"].items()
+            given["logit_bias"] = {
+                int(token): min(100.0, max(-100.0, bias)) for token, bias in biases
+            }
+        return cls(**given)
 
     def __post_init__(self) -> None:
         """Fill the defaults that depend on other fields; ``ValueError`` for impossible values."""
-        if self.stop is None:
-            self.stop = []
-        elif isinstance(self.stop, str):
-            self.stop = [self.stop]
-        if self.stop_token_ids is None:
-            self.stop_token_ids = []
-        self._verify_args(self.stop_token_ids)
+        if 0 < self.temperature < _LEAST_TEMPERATURE:
+            self.temperature = _LEAST_TEMPERATURE
+        if self.seed == -1:
+            self.seed = None
+        self.stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        self.stop_token_ids = self.stop_token_ids or []
+        self.bad_words = self.bad_words or []
+        # True asks for the sampled token's alone.
+        self.logprobs = 1 if self.logprobs is True else self.logprobs
+        self.prompt_logprobs = 1 if self.prompt_logprobs is True else self.prompt_logprobs
+        if self.stop and not self.include_stop_str_in_output:
+            self.output_text_buffer_length = max(map(len, self.stop)) - 1
+        self._verify_args()
+        if self.temperature < _GREEDY_BELOW:
+            self.top_p, self.top_k, self.min_p = 1.0, 0, 0.0
+            _require(self.n == 1, "n must be 1 where sampling is greedy", self.n)
         self._all_stop_token_ids.update(self.stop_token_ids)
         if self.skip_reading_prefix_cache is None:
             # Prompt logprobs need every prompt position computed, so no hit may be used.
             self.skip_reading_prefix_cache = self.prompt_logprobs is not None
 
-    def _verify_args(self, stop_token_ids: list[int]) -> None:
-        if not isinstance(self.n, int) or self.n < 1:
-            raise ValueError(f"n must be an int of at least 1, got {self.n!r}")
-        if self.temperature < 0.0:
-            raise ValueError(f"temperature must not be negative, got {self.temperature}")
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens}")
-        if self.min_tokens < 0:
-            raise ValueError(f"min_tokens must not be negative, got {self.min_tokens}")
-        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
-            raise ValueError(
-                f"min_tokens must not exceed max_tokens, got {self.min_tokens} and "
-                f"{self.max_tokens}"
-            )
-        if not all(isinstance(token, int) for token in stop_token_ids):
-            raise ValueError(f"stop_token_ids must be integers, got {stop_token_ids}")
+    def _verify_args(self) -> None:
+        """Raise ``ValueError`` (of ``top_k``, also ``TypeError``) for what cannot be."""
+        n, most, least, top_k = self.n, self.max_tokens, self.min_tokens, self.top_k
+        _require(isinstance(n, int) and n >= 1, "n must be an int of at least 1", n)
+        for name in ("presence_penalty", "frequency_penalty"):
+            penalty = getattr(self, name)
+            _require(-2.0 <= penalty <= 2.0, f"{name} must be in [-2, 2]", penalty)
+        penalty = self.repetition_penalty
+        _require(penalty > 0.0, "repetition_penalty must be above 0", penalty)
+        temperature = self.temperature
+        _require(temperature >= 0.0, "temperature must not be negative", temperature)
+        _require(0.0 < self.top_p <= 1.0, "top_p must be in (0, 1]", self.top_p)
+        _require(top_k >= -1, "top_k must be 0, for all, or at least 1", top_k)
+        if not isinstance(top_k, int):
+            raise TypeError(f"top_k must be an integer, got {top_k!r}")
+        _require(0.0 <= self.min_p <= 1.0, "min_p must be in [0, 1]", self.min_p)
+        _require(most is None or most >= 1, "max_tokens must be at least 1", most)
+        _require(least >= 0, "min_tokens must not be negative", least)
+        fits = most is None or least <= most
+        _require(fits, "min_tokens must not exceed max_tokens", f"{least} and {most}")
+        for name in ("logprobs", "prompt_logprobs"):
+            num = getattr(self, name)
+            _require(num is None or num >= -1, f"{name} must be -1, for all, or more", num)
+        stops = self.stop_token_ids or ()
+        are_tokens = all(isinstance(token, int) for token in stops)
+        _require(are_tokens, "stop_token_ids must be integers", stops)
+        _require(all(self.stop or ()), "stop must not contain an empty string", self.stop)
+        is_text = self.detokenize or not self.stop
+        _require(is_text, "stop strings need detokenize", self.stop)
+        words = self.bad_words
+        _require(all(words or ()), "bad_words must not contain an empty string", words)
 
     def update_from_generation_config(
         self, generation_config: dict[str, Any], eos_token_id: int | None = None
@@ -164,6 +227,8 @@ class SamplingParams(msgspec.Struct, omit_defaults=True):
     @property
     def num_logprobs(self) -> int | None:
         """How many log probabilities a sampled token comes with; None for none."""
+        if self.logprobs is None and self.logprob_token_ids:
+            return len(self.logprob_token_ids)
         return self.logprobs
 
     def clone(self) -> "SamplingParams":

@@ -1,7 +1,7 @@
 """Integer division that rounds up, and a read-only view of a list."""
 
 from collections.abc import Iterator, Sequence
-from typing import Generic, TypeVar, overload
+from typing import Generic, NoReturn, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -39,6 +39,12 @@ class ConstantList(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"ConstantList({self._x!r})"
+
+    def _refuse(self, *args: object) -> NoReturn:
+        """Raise TypeError: whoever was given the view must not change the list."""
+        raise TypeError("a constant list does not change")
+
+    append = extend = insert = pop = remove = clear = __setitem__ = __delitem__ = _refuse
 
     def copy(self) -> list[T]:
         """The elements as a list of the caller's own."""

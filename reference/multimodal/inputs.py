@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 
@@ -31,6 +31,21 @@ class PlaceholderRange:
         if self.embeds_cumsum is None:
             return self.length
         return self.embeds_cumsum[-1] if self.embeds_cumsum else 0
+
+    def extract_embeds_range(self) -> list[tuple[int, int]]:
+        """The runs of embeddings in the prompt: first and last position of each."""
+        sums = self.embeds_cumsum
+        if sums is None:
+            return [(self.offset, self.offset + self.length - 1)]
+        runs: list[tuple[int, int]] = []
+        for position, (before, after) in enumerate(pairwise((0, *sums)), start=self.offset):
+            if after == before:
+                continue
+            if runs and runs[-1][1] == position - 1:
+                runs[-1] = runs[-1][0], position
+            else:
+                runs.append((position, position))
+        return runs
 
     def get_embeds_indices_in_range(self, start_idx: int, end_idx: int) -> tuple[int, int]:
         """Which of the item's embeddings belong to positions ``[start_idx, end_idx)`` of it."""

@@ -48,6 +48,32 @@ class NewRequestData:
             prefill_token_ids=prefill_token_ids,
         )
 
+    def __repr__(self) -> str:
+        return self._told(
+            prompt_token_ids=self.prompt_token_ids, prefill_token_ids=self.prefill_token_ids
+        )
+
+    def anon_repr(self) -> str:
+        """The same without the prompt: of its tokens, how many they are."""
+        return self._told(
+            prompt_token_ids_len=_length(self.prompt_token_ids),
+            prefill_token_ids_len=_length(self.prefill_token_ids),
+        )
+
+    def _told(self, **tokens: object) -> str:
+        """All about the request in one line, with that about its tokens."""
+        return _line(
+            "NewRequestData",
+            req_id=self.req_id,
+            **tokens,
+            mm_features=self.mm_features,
+            sampling_params=self.sampling_params,
+            block_ids=self.block_ids,
+            num_computed_tokens=self.num_computed_tokens,
+            lora_request=self.lora_request,
+            prompt_embeds_shape=getattr(self.prompt_embeds, "shape", None),
+        )
+
 
 @dataclass
 class CachedRequestData:
@@ -65,6 +91,23 @@ class CachedRequestData:
     num_computed_tokens: list[int]
     """Computed tokens as this step begins."""
     num_output_tokens: list[int]
+
+    def __repr__(self) -> str:
+        return self.anon_repr()
+
+    def anon_repr(self) -> str:
+        """All of it in one line; of tokens, how many they are."""
+        all_lens = {req_id: len(tokens) for req_id, tokens in self.all_token_ids.items()}
+        return _line(
+            "CachedRequestData",
+            req_ids=self.req_ids,
+            resumed_req_ids=self.resumed_req_ids,
+            new_token_ids_lens=[len(tokens) for tokens in self.new_token_ids],
+            all_token_ids_lens=all_lens,
+            new_block_ids=self.new_block_ids,
+            num_computed_tokens=self.num_computed_tokens,
+            num_output_tokens=self.num_output_tokens,
+        )
 
     @property
     def num_reqs(self) -> int:
@@ -144,3 +187,13 @@ class GrammarOutput:
 
     structured_output_request_ids: list[str]
     grammar_bitmask: object
+
+
+def _length(token_ids: list[int] | None) -> int | None:
+    """How many tokens; None where there are none to count."""
+    return None if token_ids is None else len(token_ids)
+
+
+def _line(name: str, **told: object) -> str:
+    """An object's representation for logs, as vLLM writes it: no space behind commas."""
+    return f"{name}({','.join(f'{key}={value}' for key, value in told.items())})"

@@ -1,10 +1,27 @@
 """What a request knows of its grammar: what was asked for, and the grammar once it is compiled."""
 
+import enum
+import json
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nullblock.reference.sampling_params import SamplingParams, StructuredOutputsParams
+
+
+class StructuredOutputOptions(enum.Enum):
+    """What a constraint is written in."""
+
+    JSON = enum.auto()
+    JSON_OBJECT = enum.auto()
+    REGEX = enum.auto()
+    GRAMMAR = enum.auto()
+    CHOICE = enum.auto()
+    STRUCTURAL_TAG = enum.auto()
+
+
+StructuredOutputKey = tuple[StructuredOutputOptions, str]
+"""What a constraint is written in, and its text."""
 
 
 class StructuredOutputGrammar(Protocol):
@@ -60,6 +77,34 @@ class StructuredOutputRequest:
             self.compiled, self.compiling = grammar, None
 
     @property
+    def structured_output_key(self) -> StructuredOutputKey:
+        """What is compiled: equal keys, equal grammars."""
+        return get_structured_output_key(self.params)
+
+    @property
     def is_grammar_ready(self) -> bool:
         """Whether nothing is being compiled any more."""
         return self.compiling is None or self.compiling.done()
+
+
+def get_structured_output_key(params: StructuredOutputsParams) -> StructuredOutputKey:
+    """By what a constraint is known. Raises ``ValueError`` where there is none."""
+    options = StructuredOutputOptions
+    if params.json is not None:
+        return options.JSON, _as_text(params.json)
+    if params.json_object:
+        return options.JSON_OBJECT, ""
+    if params.regex is not None:
+        return options.REGEX, params.regex
+    if params.choice is not None:
+        return options.CHOICE, _as_text(params.choice)
+    if params.grammar is not None:
+        return options.GRAMMAR, params.grammar
+    if params.structural_tag is not None:
+        return options.STRUCTURAL_TAG, params.structural_tag
+    raise ValueError("nothing is constrained")
+
+
+def _as_text(given: object) -> str:
+    """A schema or a choice as JSON, unless it is text already."""
+    return given if isinstance(given, str) else json.dumps(given)
