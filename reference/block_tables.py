@@ -1,7 +1,7 @@
 """The block tables of one KV-cache group: what all kinds of layers have in common."""
 
 from abc import ABC, abstractmethod
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 
 from nullblock.reference.block_pool import BlockPool
@@ -14,6 +14,9 @@ from nullblock.reference.kv_cache_interface import (
 from nullblock.reference.kv_cache_utils import BlockHashList, KVCacheBlock
 from nullblock.reference.request import Request
 from nullblock.reference.utils import cdiv
+
+MOST_UNTAKEN = 2**22
+"""Ids of new blocks that are kept for whoever takes them: more than a step ever takes."""
 
 
 class SingleTypeKVCacheManager(ABC):
@@ -51,7 +54,8 @@ class SingleTypeKVCacheManager(ABC):
         self.num_cached_block: dict[str, int] = {}
         self.drops_hit = False
         """Whether a look-up drops the last block that it hits: its coordinator knows."""
-        self.new_block_ids: list[int] = []
+        # Where no worker zeroes any, nobody takes them, and in vLLM they pile up for ever.
+        self.new_block_ids = deque[int](maxlen=MOST_UNTAKEN)
         # vLLM 0.22.1 asks for the exact kind: blocks of kinds derived from these are not zeroed.
         self.tells_new_blocks = (
             isinstance(kv_cache_spec, AttentionSpec)
@@ -182,7 +186,8 @@ class SingleTypeKVCacheManager(ABC):
 
     def take_new_block_ids(self) -> list[int]:
         """The blocks taken since the last call, for workers to zero."""
-        block_ids, self.new_block_ids = self.new_block_ids, []
+        block_ids = list(self.new_block_ids)
+        self.new_block_ids.clear()
         return block_ids
 
     def cache_blocks(

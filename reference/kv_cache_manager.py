@@ -384,10 +384,7 @@ class KVCacheManager:
         return KVCacheBlocks(blocks) if any(blocks) else self.empty_kv_cache_blocks
 
     def take_new_block_ids(self) -> list[int]:
-        """The full-attention blocks taken since the last call, for workers to zero.
-
-        Where no worker zeroes any, nobody calls, and the ids pile up, as in vLLM.
-        """
+        """The full-attention blocks taken since the last call, for workers to zero."""
         return [
             block_id
             for manager in self.coordinator.single_type_managers

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from strict_scheduler import Strict, StrictAhead, add, build, update
 
+from nullblock.reference import block_tables
 from nullblock.reference.kv_cache_interface import MambaSpec
 from nullblock.reference.multimodal.inputs import MultiModalFeatureSpec, PlaceholderRange
 from nullblock.reference.outputs import KVConnectorOutput
@@ -272,3 +273,13 @@ def test_new_blocks_are_told_whatever_the_layers() -> None:
     scheduler.schedule()
     assert scheduler.kv_cache_manager.take_new_block_ids() == [1, 2]
     assert scheduler.kv_cache_manager.take_new_block_ids() == []
+
+
+def test_ids_that_nobody_takes_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those taken last are."""
+    monkeypatch.setattr(block_tables, "MOST_UNTAKEN", 3)
+    scheduler = build()
+    for name in ("a", "b", "c"):
+        add(scheduler, name)
+    scheduler.schedule()
+    assert scheduler.kv_cache_manager.take_new_block_ids() == [2, 3, 4]
