@@ -161,7 +161,6 @@ UNDER_WAY: frozenset[str] = frozenset(
         "remote.is_unsure",
         "remote.starts_over",
         "rules.aligned.forget_before",
-        "rules.aligned.move_state",
         "rules.aligned.sweep",
         "rules.deferred.take_back",
         "rules.drafts.cut_off",
