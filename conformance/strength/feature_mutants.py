@@ -62,7 +62,7 @@ HYBRID_MUTANTS: tuple[Mutant, ...] = (
                 "accepts(s, s.k.table(r, 0), n * unit, 0)",
             ),
             (
-                "indexed.py",  # which asks windows first
+                "longest_hits.py",  # which asks windows first
                 "[t for t in tables if self.window_of(t)]",
                 "[]",
             ),

@@ -102,8 +102,8 @@ def test_where_no_profile_explains_it_that_is_said(tmp_path: Path) -> None:
     found = explained(altered(tmp_path, "a hit is longer")[0])
     assert found.variants == () and found.like == ()
     assert found.next[0] == (
-        "no other profile, and no single switch of this one, explains it: no semantics that is "
-        "known here is to blame"
+        "no other profile, and no single switch of this one, explains it: a setting for which a "
+        "trace has no word might"
     )
     assert found.settings == {"enable_prefix_caching": True, "block_size": 16}
     assert found.next[-2].startswith("run the minimal scenario")
