@@ -121,9 +121,9 @@ class Service:
     def __init__(
         self, scheduler: Any, hasher: Any, options: argparse.Namespace, remote: Remote | None
     ) -> None:
-        self.scheduler, self.hasher, self.depth = scheduler, hasher, options.depth
-        self.options, depth = options, options.depth
-        self.remote, self.proposes = remote, bool(scheduler.num_spec_tokens) and depth == 1
+        self.scheduler, self.hasher, self.options = scheduler, hasher, options
+        self.remote = remote
+        self.proposes = bool(scheduler.num_spec_tokens) and options.depth == 1
         self.in_flight: deque[tuple[Any, Any]] = deque()
         self.count = 0
         self.seconds = self.request_steps = 0.0
@@ -141,8 +141,7 @@ class Service:
         first, length = number * PROMPT_TOKENS, PROMPT_TOKENS - number % BLOCK_SIZE
         prompt = list(range(first, first + length))
         if self.options.documents:
-            document = -1 - number % DOCUMENTS
-            prompt = [100_000 - document] * DOCUMENT_TOKENS + prompt
+            prompt = [number % DOCUMENTS] * DOCUMENT_TOKENS + prompt
         adapter = 1 + number % ADAPTERS
         lora = LoRARequest(f"adapter-{adapter}", adapter, "/") if self.options.adapters else None
         shortest, longest = SHORT_OUTPUTS if self.options.documents else OUTPUTS
@@ -182,7 +181,7 @@ class Service:
         self.in_flight.append((decided, sampled))
         self.seconds += scheduled - start
         self.request_steps += len(ids)
-        if len(self.in_flight) == self.depth:
+        if len(self.in_flight) == self.options.depth:
             self.update()
 
     def update(self) -> None:

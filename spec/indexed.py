@@ -115,6 +115,8 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
 
     def exists(self, sort: str, test: Test, by: Any = None) -> bool:
         s: Any = self.state
+        if by is not None and by[0] == "hsh":  # asked far more often than anything else
+            return by[1] in s.hsh.holders
         if by == "held":
             return bool(s.nfree < self.usable)
         if by in ("ready", "line"):
@@ -123,8 +125,6 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
             return any(map(test, self._left(s.skip)))
         if by is not None and by[0] == "adapter":
             return by[1] in self._adapters()
-        if by is not None and by[0] == "hsh":
-            return by[1] in s.hsh.holders
         if by is not None and by[0] == "outlived":
             if self.aligned_of(by[1]):
                 return any(map(test, range(self.first_held(by[1]), s.tlen[by[1]])))
@@ -256,15 +256,17 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
         """The last of the places from `first` on for which a reading holds that holds for all
         before it, and for none behind: found by doubling, then halving, the steps.
         """
+        # In words that the eraser knows.
         if not test(first):
             return None
         i, step = first, 1
         while test(i + step):
-            i, step = i + step, 2 * step
+            i = i + step
+            step = step + step
         while step > 1:
-            step //= 2
+            step = step // 2
             if test(i + step):
-                i += step
+                i = i + step
         return i
 
     def first_held(self, t: Any) -> int:

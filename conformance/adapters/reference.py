@@ -47,10 +47,8 @@ class Reference(Shaped):
         kind = AsyncScheduler if config.async_scheduling else Scheduler
         super().__init__(kind, config, semantics, REFERENCE)
         self.semantics = semantics
-        if semantics.freed_blocks_await_steps:
-            self.scheduler.defer_block_free = config.loads_beside_steps
-        if semantics.resumes_await_output:
-            self.scheduler.requires_kv_delivery = config.requires_kv_delivery
+        self.scheduler.defer_block_free = config.loads_beside_steps
+        self.scheduler.requires_kv_delivery = config.requires_kv_delivery
         encoder = config.encoder or None
         encodes = encoder is not None and not encoder.is_encoder_decoder
         self.looks_for_items = encodes and semantics.items_held_by_place

@@ -208,7 +208,9 @@ class Recorded(Hearing):
                 carrier.pop(key, None)
 
     def want(self, t: Any, i: int) -> Any:
-        return (self.chain_of(t, i), t[1]) if self.several else self.chain(t, i)
+        if self.several:
+            return self.hash(self.chain_of(t, i), self.group(t))
+        return self.chain(t, i)
 
     def hash(self, chain: int, group: int) -> Any:
         """What a block carries: of several groups each has its own hashes."""
@@ -221,8 +223,6 @@ class Recorded(Hearing):
         if not self.caching:
             return NO_CHAIN  # no block carries any, and none is recorded
         chain = self.chains[r]
-        if i < chain.length and not self.sessions:
-            return chain[i]
         state: Any = self.state
         if self.sessions and (i + 1) * self.block_size > state.ntok[r]:
             # Where a session has dropped tokens there may be a number all the same.

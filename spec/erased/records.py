@@ -177,10 +177,6 @@ class RecordEnv(IndexedEnv):
         return super().first(sort, test, key, by, known)
 
     def exists(self, sort: str, test: Test, by: Any = None) -> bool:
-        if (
-            by is not None and by[0] == "hsh"
-        ):  # most of what is asked, so the first to be looked at
-            return by[1] in self.state.hsh.holders  # type: ignore[attr-defined]
         if by is not None and by[0] == "outlived" and self.aligned_of(by[1]):
             first = self.first_held(by[1])
             return self.last_between(test, first, self.length(by[1])) >= first
@@ -201,20 +197,6 @@ class RecordEnv(IndexedEnv):
             return ()
         tables = ((t, record.blocks.values()) for t, record in self.records.items())
         return {t for t, held in tables if not blocks.keys().isdisjoint(held)}
-
-    def last_from(self, test: Test, first: int) -> int | None:
-        # As there, in words that the eraser knows.
-        if not test(first):
-            return None
-        i, step = first, 1
-        while test(i + step):
-            i = i + step
-            step = step + step
-        while step > 1:
-            step = step // 2
-            if test(i + step):
-                i = i + step
-        return i
 
     def length(self, t: Any) -> Any:
         """How many places a table has."""

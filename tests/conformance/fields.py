@@ -134,7 +134,7 @@ CHOICES = {
 
 def other(value: Any, name: str = "") -> Any:
     """Another value of the same type."""
-    if name == "chain" and value and isinstance(value[-1], list):
+    if name in ("chain", "is_embed") and value and isinstance(value[-1], list):
         *kept, [first, second] = value
         return [*kept, [first, second - 1] if second > 1 else [first + 1, second]]
     if name == "min_tokens":

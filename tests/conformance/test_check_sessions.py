@@ -2,6 +2,7 @@
 is forgotten.
 """
 
+import copy
 import io
 import json
 from collections.abc import Callable
@@ -305,6 +306,22 @@ def test_other_places_in_the_heap_are_caught() -> None:
     altered = [*lines[:at], lines[at] | {"heap": [last, *others, first]}, *lines[at + 1 :]]
     found = judge(altered).first
     assert found is not None and (found.rule, found.line) == ("WAIT-53", at + 1)
+
+
+@pytest.mark.parametrize("chain", [[[3, 3], [7, 2]], [[3, 3], [8, 2]], [[3, 3], [8, 1]]])
+def test_a_session_has_the_chain_numbers_that_were_told_before(chain: list[Any]) -> None:
+    """Also those of blocks that are full no more; none of them, and none behind, is another."""
+    lines = copy.deepcopy(as_recorded()["sessions"])
+    at = [n for n, line in enumerate(lines) if line["ev"] == "state"][3]
+    told = next(q for q in lines[at]["requests"] if q["id"] == 1)
+    assert (told["chain"], told["tokens"]) == ([[3, 3], [7, 1]], 3)
+    told["chain"] = chain
+    verdict = judge(lines)
+    assert verdict.verdict == "MALFORMED" and verdict.first is not None
+    assert (verdict.first.line, verdict.first.what) == (
+        at + 1,
+        "other chain numbers of request 1 than before",
+    )
 
 
 def test_a_state_tells_where_those_stand_from_then_on() -> None:

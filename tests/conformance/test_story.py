@@ -1,9 +1,12 @@
 """What a verdict of VIOLATION explains."""
 
+import copy
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bases import as_recorded
 from traces import documents, trace_of, unsealed
 from violations import altered
 
@@ -61,6 +64,20 @@ def test_under_priority_the_victim_is_named_by_its_key(tmp_path: Path) -> None:
     path, _ = altered(tmp_path, "nobody is preempted", bundled.CROWDED)
     told = "\n".join(explained(path).because)
     assert "priority 2, arrival 22.0: the greatest of those that ran" in told
+
+
+def test_what_steps_are_cut_for_is_told(tmp_path: Path) -> None:
+    """Beside Mamba layers that keep states at ends of steps; and which settings say so."""
+    lines = copy.deepcopy(as_recorded()["states"])
+    step = next(line for line in lines if line["ev"] == "schedule" and line["ids"])
+    step["tokens"][0] -= 1
+    path = tmp_path / "trace"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = explained(path)
+    assert "a prefill ends its steps with whole blocks (GROUP-29" in "\n".join(found.because)
+    assert {"groups", "mamba_split", "num_spec_tokens"} <= found.settings.keys()
+    plain = explained(altered(tmp_path, "nobody is preempted", bundled.CROWDED)[0])
+    assert "GROUP-29" not in "\n".join(plain.because)
 
 
 def test_blocks_are_shown_where_they_are_at_fault(tmp_path: Path) -> None:

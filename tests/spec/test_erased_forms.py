@@ -114,6 +114,21 @@ def test_what_no_turn_changes_is_computed_before_the_loop() -> None:
     assert program(block, x=1, m={1: 7}, out=[])["out"] == [(2, 7, 1), (3, 7, 1)]
 
 
+def test_so_it_is_before_a_loop_within_a_loop() -> None:
+    """What the outer loop gives a value to, and the inner one does not, stays between them."""
+    inner: list[Any] = [
+        Let("fixed", "{} + 1", ("x",), total=True, memory=False),
+        Let("outer", "{} * 10", ("i",), total=True, memory=False),
+        Do("out.append({} + {} + {})", ("fixed", "outer", "j")),
+    ]
+    turn: list[Any] = [Loop(inner, "j", "range({})", ("x",))]
+    block: list[Any] = [Loop(turn, "i", "range({})", ("x",))]
+    hoist(block)
+    assert [s.name for s in block if isinstance(s, Let)] == ["fixed"]
+    assert [s.name for s in turn if isinstance(s, Let)] == ["outer"]
+    assert program(block, x=2, out=[])["out"] == [3, 4, 13, 14]
+
+
 def test_a_list_that_nobody_asks_for_is_not_made() -> None:
     """Nor what it is made of, nor its loop; one that is asked for is made as it was."""
 
