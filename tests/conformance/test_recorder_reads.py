@@ -11,9 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from recorded_engine import engine
 
 from nullblock.conformance.adapters import vllm as adapter
-from nullblock.conformance.adapters.vllm.configuration import LATER
+from nullblock.conformance.adapters.vllm.configuration import LATER, features
 
 CORE = (
     *("sched/scheduler.py", "sched/async_scheduler.py", "sched/utils.py"),
@@ -234,6 +235,14 @@ def test_what_decides_is_named_where_it_is_on() -> None:
         assert [name for name, is_on in LATER.items() if is_on(of(**has))] == [], has
     for feature, has in ON.items():
         assert [name for name, is_on in LATER.items() if is_on(of(**has))] == [feature]
+
+
+def test_that_goes_into_a_header() -> None:
+    """Of an engine as it is built."""
+    made = engine().scheduler
+    assert not set(ON).intersection(features(made))
+    made.is_mm_encoder_only = True
+    assert set(ON).intersection(features(made)) == {"mm_encoder_only"}
 
 
 def test_a_setting_that_nobody_thought_of_is_found() -> None:

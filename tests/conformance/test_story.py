@@ -3,8 +3,10 @@
 import copy
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from bases import as_recorded
 from traces import documents, trace_of, unsealed
@@ -12,9 +14,10 @@ from violations import altered
 
 from nullblock.conformance import bundled
 from nullblock.conformance.checker import check
-from nullblock.conformance.checker.advice import EFFECTS, LOOKS, SETTINGS, like
+from nullblock.conformance.checker.advice import EFFECTS, LOOKS, SETTINGS, like, settings
 from nullblock.conformance.checker.explanation import Explanation
 from nullblock.conformance.checker.story import short
+from nullblock.conformance.trace.header import TraceConfig
 from nullblock.spec.catalogue import FAMILIES, catalogue
 from nullblock.spec.departures import DEPARTURES
 from nullblock.spec.profiles import NORMATIVE, PROFILES, VLLM_0_22_1
@@ -66,16 +69,20 @@ def test_under_priority_the_victim_is_named_by_its_key(tmp_path: Path) -> None:
     assert "priority 2, arrival 22.0: the greatest of those that ran" in told
 
 
-def test_what_steps_are_cut_for_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "asks"), [(0, "asked to enter with"), (2, "asked for")])
+def test_what_steps_are_cut_for_is_told(number: int, asks: str, tmp_path: Path) -> None:
     """Beside Mamba layers that keep states at ends of steps; and which settings say so."""
     lines = copy.deepcopy(as_recorded()["states"])
-    step = next(line for line in lines if line["ev"] == "schedule" and line["ids"])
-    step["tokens"][0] -= 1
+    steps = [line for line in lines if line["ev"] == "schedule" and line["ids"]]
+    steps[number]["tokens"][0] -= 1
     path = tmp_path / "trace"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = explained(path)
-    assert "a prefill ends its steps with whole blocks (GROUP-29" in "\n".join(found.because)
-    assert {"groups", "mamba_split", "num_spec_tokens"} <= found.settings.keys()
+    told = next(line for line in found.because if asks in line)
+    assert "a prefill ends its steps with whole blocks (GROUP-29" in told
+    header: Any = SimpleNamespace(config=msgspec.convert(lines[0]["config"], TraceConfig))
+    for rule in ("RUN-2", "WAIT-2"):
+        assert {"groups", "mamba_split", "num_spec_tokens"} <= settings(header, rule).keys()
     plain = explained(altered(tmp_path, "nobody is preempted", bundled.CROWDED)[0])
     assert "GROUP-29" not in "\n".join(plain.because)
 

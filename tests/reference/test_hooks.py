@@ -13,7 +13,7 @@ from nullblock.reference.outputs import KVConnectorOutput
 from nullblock.reference.request import Request, RequestStatus
 from nullblock.reference.sched.async_scheduler import AsyncScheduler
 from nullblock.reference.sched.scheduler import Scheduler
-from nullblock.reference.spec_decode import SpecDecodingStats
+from nullblock.reference.spec_decode import PlacedSpecDecodingStats, SpecDecodingStats
 from nullblock.spec.profiles import VLLM_0_32_0
 
 
@@ -201,6 +201,15 @@ def test_drafts_are_counted_by_a_hook() -> None:
     stats = outputs[0].scheduler_stats.spec_decoding_stats
     assert vars(stats) == vars(SpecDecodingStats(2, 1, 1, 1, [1, 0]))
     assert scheduler.told("stats")[-1][0][0] is stats
+
+
+def test_a_later_line_counts_drafts_by_place() -> None:
+    """What was proposed, too."""
+    stats = PlacedSpecDecodingStats.new(3)
+    for num_drafts, num_accepted in ((2, 1), (1, 1)):
+        stats.observe_draft(num_drafts, num_accepted)
+    assert stats == PlacedSpecDecodingStats(3, 2, 3, 2, [2, 0, 0], [2, 1, 0])
+    assert PlacedSpecDecodingStats.new(3).num_draft_tokens_per_pos == [0, 0, 0]
 
 
 class Counted:
