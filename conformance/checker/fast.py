@@ -39,9 +39,10 @@ from nullblock.spec.machine.update import update_from_output
 from nullblock.spec.state import live
 
 CACHED = tuple(f.name for f in fields(CachedRequest))
-AFTER = 256
-"""Requests scheduled as the text says before it is worth the while to erase it: a short trace is
-judged sooner without.
+AFTER = 3_000
+"""Rules that fire in steps decided as the text says before it is worth the while to erase it: a
+short trace is judged sooner without. Rules and not requests, as each block of a long prompt is
+work: some ten rules of short requests, hundreds of one with a long document.
 """
 LOOKS = 7 / 8
 """How much of that is left when a form is looked for that an earlier run has kept."""
@@ -60,8 +61,9 @@ class Machine:
         self.erased = False
         """Whether the erased form is what runs."""
         self.left: float = math.inf if plain else AFTER
+        """Rules that may still fire before it is erased."""
         self._looks = self.left * LOOKS
-        """At how many requests left to schedule it looks for a form of an earlier run."""
+        """At how many rules left to fire it looks for a form of an earlier run."""
         self._made = ""
         """What the forms are made of."""
         self._forms: dict[Any, Erased] = {}
@@ -97,8 +99,9 @@ class Machine:
             self.look()
         if not self.erased:
             if self.left > 0:
+                before = fired.total()
                 out = schedule(s)
-                self.left -= len(out.num_scheduled_tokens)
+                self.left -= fired.total() - before
                 return out
             self.erase()
             return self.schedule(s, fired)

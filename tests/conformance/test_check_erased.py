@@ -24,7 +24,7 @@ ALIGNED = sorted(p.stem for p in VECTORS.glob("aligned-*.json"))
 
 
 def verdict(lines: Lines, after: float, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What is said of a trace when the text is erased after so many requests."""
+    """What is said of a trace when the text is erased after so many rules."""
     monkeypatch.setattr(fast, "AFTER", after)
     stream = io.BytesIO(unsealed(copy.deepcopy(lines)))
     return said(check(Path("trace"), stream=stream))
@@ -117,7 +117,7 @@ def test_a_check_leaves_the_collector_of_cycles_as_it_was(recorded: Lines) -> No
 def test_a_form_that_an_earlier_run_kept_is_taken_sooner(
     recorded: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a few requests, with the same verdict; where there is none it is not made for them."""
+    """After a few rules, with the same verdict; where there is none it is not made for them."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(fast, "LOOKS", 1 - 1e-8)
     verdicts = []
@@ -142,3 +142,22 @@ def test_the_erased_form_is_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast.Machine, "__init__", spied)
     check(bundled.CROWDED)
     assert [machine.erased for machine in made] == [True]
+
+
+@pytest.mark.parametrize("words", [16, 40_000], ids=["short prompts", "a document"])
+def test_what_is_long_is_what_is_work(words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document of thousands of blocks is judged by the erased form, though it is read in a few
+    steps that schedule nobody else; as few steps of short prompts are judged by the text.
+    """
+    monkeypatch.setattr(fast, "LOOKS", 0)
+    config = {"num_blocks": 12_000, "max_num_batched_tokens": 8192, "max_model_len": 50_000}
+    prompt = {"range": [0, words]}
+    add = {"op": "add", "id": "a", "prompt": prompt, "max_tokens": 3}
+    document = {
+        "config": {"block_size": 4, **config},
+        "events": [add, {"op": "run", "max_steps": 20}],
+    }
+    found = check(Path("trace"), stream=io.BytesIO(trace_of(document)))
+    assert found.verdict == "CONFORMS" and found.replay is not None
+    assert found.replay.decided < 20
+    assert found.replay.machine.erased == (words > 16)
