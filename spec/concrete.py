@@ -131,7 +131,9 @@ class Env(Collections, Grouped, Heaps, Prompts):
             for i in itertools.product(range(*span(*v)), repeat=len(sorts) - len(named))
         )
 
-    def forall(self, sorts: str, test: Callable[..., Any], span: Span | None = None) -> bool:
+    def forall(
+        self, sorts: str, test: Callable[..., Any], span: Span | None = None, by: Any = None
+    ) -> bool:
         """Whether `test` holds for all members of the sorts."""
         return all(itertools.starmap(test, self.members(sorts, span)))
 

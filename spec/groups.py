@@ -125,7 +125,9 @@ def is_cached_block(s: State, t: Value, i: Value) -> Value:
 
 def are_cached(s: State, t: Value, first: Value, end: Value) -> Value:
     """Whether for each block of table t from the first on, up to an end, one is cached."""
-    return s.k.forall("I", lambda i: is_cached_block(s, t, i), span=lambda: (first, end))
+    return s.k.forall(
+        "I", lambda i: is_cached_block(s, t, i), span=lambda: (first, end), by=("cached", t)
+    )
 
 
 def ends_run(s: State, t: Value, n: Value, drops: Value) -> Value:

@@ -2,10 +2,11 @@
 up again and again.
 
 Lengths are tried from the longest on, as the definitions have it; what is known not to be accepted
-is left out, and what one question has found of the cache the next one does not look for again.
+is left out, and all blocks of a prompt are looked for at once.
 """
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any
 
 from nullblock.spec.concrete import Test
@@ -16,7 +17,9 @@ from nullblock.spec.sizes import full_of
 
 
 class LongestHits:
-    """Of an indexed environment: who asks for the longest length that a reading holds for."""
+    """Of an indexed environment: who asks for the longest length that a reading holds for, and
+    whether the blocks of a hit are cached.
+    """
 
     state: Any
 
@@ -29,22 +32,23 @@ class LongestHits:
         self._about: Any = None
         """What `_found` was last found for: which reading, for whom, in which cache."""
         self._found: int | None = None
-        self._leading_of: Any = None
-        """What `_leads` were last found for."""
-        self._leads: dict[Any, tuple[int, bool]] = {}
-        """By table, blocks that are cached without a gap, and whether the next one is not."""
 
-    def looked_up(self) -> tuple[Any, ...]:
-        """Who is looked up in which cache: his tokens, and those that a session has dropped."""
-        s = self.state
-        return s.lr, s.ntok[s.lr], s.past[s.lr], s.hsh.changes
+    def forall(self: Any, sorts: str, test: Any, span: Any = None, by: Any = None) -> bool:
+        if by is not None and by[0] == "cached":
+            hashes = self.hashes(by[1], *span())
+            return all(map(self.state.hsh.holders.__contains__, hashes))
+        return super().forall(sorts, test, span, by)  # type: ignore[misc, no-any-return]
+
+    def hashes(self, t: Any, first: int, end: int) -> Iterable[Any]:
+        """Those of the blocks of table t from the first on, up to an end."""
+        return (chain(self.state, t, i) for i in range(first, end))
 
     def longest(self: Any, test: Test, by: str) -> int | None:
         """The most blocks of the request that is looked up, or units of a hit, for which a reading
         holds.
         """
         s = self.state
-        about = (by, *self.looked_up())
+        about = (by, s.lr, s.ntok[s.lr], s.past[s.lr], s.hsh.changes)
         if self._about != about:
             unit = self.span_unit if by == "hit" else self.block_size
             most = s.ntok[s.lr] // unit
@@ -110,13 +114,5 @@ class LongestHits:
         """How many leading blocks of table t, of the request that is looked up, are cached without
         a gap, of so many.
         """
-        s = self.state
-        about = self.looked_up()
-        if self._leading_of != about:
-            self._leading_of, self._leads = about, {}
-        known, is_all = self._leads.get(t, (0, False))
-        while known < most and not is_all:
-            is_all = chain(s, t, known) not in s.hsh.holders
-            known += not is_all
-        self._leads[t] = known, is_all
-        return min(int(known), most)
+        hashes = self.hashes(t, 0, most)
+        return len(list(takewhile(self.state.hsh.holders.__contains__, hashes)))

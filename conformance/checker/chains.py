@@ -1,7 +1,7 @@
 """The chain numbers of a request's blocks."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class Chain:
@@ -43,6 +43,17 @@ class Chain:
             many = bisect_right(self.starts, length - 1) if length > 0 else 0
             del self.starts[many:], self.shifts[many:]
             self.length = length
+
+    def numbers(self, places: range) -> Iterator[int]:
+        """Those at places that go up: run by run, since a long prompt is asked for as a whole."""
+        while places:
+            run = bisect_right(self.starts, places[0]) - 1
+            last = run + 1 == len(self.starts)
+            end = self.length if last else self.starts[run + 1]
+            many = len(range(places[0], min(end, places[-1] + 1), places.step))
+            shift = self.shifts[run]
+            yield from range(places[0] + shift, places[many - 1] + shift + 1, places.step)
+            places = places[many:]
 
     def __getitem__(self, i: int) -> int:
         if i >= self.starts[-1]:

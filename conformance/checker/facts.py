@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from itertools import chain as concatenated
+from itertools import repeat
 from typing import Any
 
 from msgspec import UNSET
@@ -211,6 +213,16 @@ class Recorded(Hearing):
         if self.several:
             return self.hash(self.chain_of(t, i), self.group(t))
         return self.chain(t, i)
+
+    def hashes(self, t: Any, first: int, end: int) -> Iterable[Any]:
+        if self.sessions or not self.caching:
+            return super().hashes(t, first, end)
+        many = self.size_of(t) // self.covered() if self.several else 1
+        chain = self.chains[self.owner(t)]
+        full = max(first, min(end, chain.length // many))
+        numbers = chain.numbers(range((first + 1) * many - 1, full * many, many))
+        known = zip(numbers, repeat(self.group(t))) if self.several else numbers
+        return concatenated(known, super().hashes(t, full, end))
 
     def hash(self, chain: int, group: int) -> Any:
         """What a block carries: of several groups each has its own hashes."""

@@ -201,11 +201,11 @@ class ModelEnv(Env):
             self.listed[sorts] = tuple(super().members(sorts))
         return self.listed[sorts]
 
-    def forall(self, sorts: str, test: Any, span: Span | None = None) -> bool:
+    def forall(self, sorts: str, test: Any, span: Span | None = None, by: Any = None) -> bool:
         """Whether `test` holds for all members of the sorts."""
         if span is None and len(sorts) == 1:
             return all(map(test, self.domain(sorts)))
-        return super().forall(sorts, test, span)
+        return super().forall(sorts, test, span, by)
 
     def token(self, r: Any, position: int) -> Token:
         """r's token at a position, prompt or output."""

@@ -207,7 +207,9 @@ class _Asked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.k, name)
 
-    def forall(self, sorts: str, test: Callable[..., Any], span: Span | None = None) -> bool:
+    def forall(
+        self, sorts: str, test: Callable[..., Any], span: Span | None = None, by: Any = None
+    ) -> bool:
         """Whether `test` holds for all members; the first for which it does not is kept."""
         for members in self.k.members(sorts, span):
             if not test(*members):

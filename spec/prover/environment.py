@@ -112,7 +112,7 @@ class SymbolicEnv(OneGroup):
         self.nested -= 1
         return names, body
 
-    def forall(self, sorts: str, test: Text, span: Text | None = None) -> Term:
+    def forall(self, sorts: str, test: Text, span: Text | None = None, by: Any = None) -> Term:
         """Whether `test` holds for all members of the sorts, integers within their span."""
 
         def inside(*members: Term) -> Term:

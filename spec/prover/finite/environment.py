@@ -193,7 +193,7 @@ class FiniteEnv(OneGroup):
             lo, hi = span(*words[:named])
             yield both(*(both(lo <= i, i < hi) for i in words[named:])), words
 
-    def forall(self, sorts: str, test: Text, span: Text | None = None) -> Term:
+    def forall(self, sorts: str, test: Text, span: Text | None = None, by: Any = None) -> Term:
         """Whether `test` holds for all members."""
         return both(*(implies(when, test(*x)) for when, x in self._members(sorts, span)))
 
