@@ -68,7 +68,8 @@ SHARED = (
 """What an environment of the explorer remembers of hashes."""
 
 
-def _pair(config: Config) -> tuple[Any, Any]:
+def pair(config: Config) -> tuple[Any, Any]:
+    """The initial state by definition, and by index."""
     indexed = Indexed(config)
     return initial(Plain(config, checks=True)), indexed.start()
 
@@ -133,7 +134,7 @@ def test_blocks_stand_again_where_null_blocks_stood(kinds: tuple[str, ...]) -> N
     """A preempted request that comes again has less of its table, and no null blocks."""
     groups = random_groups(random.Random(1), kinds, 1)
     config = Config(20, 1, 3, 2, 20, enable_prefix_caching=False, groups=groups)
-    states = _pair(config)
+    states = pair(config)
     for s in states:
         s.k.requests["a"] = Request("a", 12, 6)
         events.add(s, "a")
@@ -175,7 +176,7 @@ def test_it_does_so_for_whatever_the_explorer_visits(name: str, line: str) -> No
 def test_a_question_that_names_no_index_is_asked_of_every_place() -> None:
     """Beside windows and encoder inputs, too, which have places of their own."""
     config = Config(20, 1, 3, 2, 20, groups=(Group(3),), encoder=Encoder(3, 4))
-    for s in _pair(config):
+    for s in pair(config):
         s.k.requests["a"] = Request("a", 12, 6)
         s.actor = "a"
         assert s.k.exists("I", lambda i: i == 7)
@@ -197,7 +198,7 @@ def _config(r: random.Random, semantics: Semantics) -> Config:
 
 def _run(r: random.Random, config: Config) -> None:
     """Random events, and steps, in both environments."""
-    states = _pair(config)
+    states = pair(config)
     ids: list[str] = []
     for n in range(60):
         if r.random() < 0.3:
