@@ -207,9 +207,21 @@ def _kind(group: Group, config: Config) -> tuple[object, ...]:
         "sliding_window": (group.sliding_window,),
         "chunked_local": (group.chunk,),
         "sink": (group.sink_len,),
-        "mamba": (group.mamba_cache_mode, group.num_speculative_blocks),
+        "mamba": (
+            group.mamba_cache_mode,
+            group.num_speculative_blocks,
+            alignment_of(group),
+        ),
     }
     return group.type, block_size_of(group, config), settings.get(group.type, ())
+
+
+def alignment_of(group: Group) -> int:
+    """How far from the begin of a step states within it are kept, where the layers keep any; 0:
+    they keep none.
+    """
+    aligns = group.type == "mamba" and group.mamba_cache_mode == "align"
+    return group.prefill_checkpoint_alignment if aligns else 0
 
 
 def by_group(blocks: Blocks) -> tuple[tuple[int, ...], ...]:

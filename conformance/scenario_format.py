@@ -53,6 +53,9 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
     mamba_cache_mode: Literal["none", "all", "align"] = "none"
     num_speculative_blocks: AtLeast0 = 0
     """Of Mamba: states beside the last one."""
+    prefill_checkpoint_alignment: AtLeast0 = 0
+    """Of Mamba in the mode `align`, in lines that know it: a step may keep a state within it, too,
+    a multiple of so many tokens from its begin. 0: it may not."""
     eagle: bool = False
     """Whether the group's hits lose their last block."""
     sink_len: AtLeast0 | UnsetType = UNSET

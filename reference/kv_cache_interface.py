@@ -147,6 +147,10 @@ class MambaSpec(KVCacheSpec):
     for each block."""
     num_speculative_blocks: int = 0
     """States beside the last one, for drafts."""
+    num_prefill_checkpoint_blocks: int = 0
+    """Of ``align``, in lines after vLLM 0.22.1: states that a step may keep within it."""
+    prefill_checkpoint_alignment: int | None = None
+    """How far from a step's begin such a state is, in tokens, or a multiple of that."""
 
 
 @dataclass(frozen=True)

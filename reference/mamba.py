@@ -20,6 +20,14 @@ from nullblock.reference.request import Request
 from nullblock.reference.utils import cdiv
 
 
+def keeps_inner(begin: int, end: int, block_size: int, alignment: int) -> bool:
+    """Whether a step from a block's end on may keep the state at ``end`` within it: a whole block
+    is before that, and so many times the alignment.
+    """
+    aligned = begin % block_size == 0 and (end - begin) % alignment == 0
+    return aligned and begin + block_size <= end
+
+
 class MambaManager(SingleTypeKVCacheManager):
     """The manager of Mamba layers."""
 
@@ -37,6 +45,11 @@ class MambaManager(SingleTypeKVCacheManager):
         self.is_marked = False
         """Whether its group counts as one of an EAGLE-like method: its coordinator knows."""
         self._tables_stay = block_pool.semantics.long_tables_stay
+        keeps = self.aligns and block_pool.semantics.inner_states_kept
+        self._alignment = kv_cache_spec.prefill_checkpoint_alignment or 0 if keeps else 0
+        """How far from its begin a step may keep a state within it; 0: none is kept."""
+        self._inner_states: dict[str, int] = {}
+        """The places of those that the last steps have kept."""
         self._allocated_block_reqs: set[str] = set()
         """Requests that have had a state of their own, not only one that was hit."""
 
@@ -98,12 +111,33 @@ class MambaManager(SingleTypeKVCacheManager):
         num_required = self._num_aligned_blocks(num_tokens_main_model)
         num_owned = len(self.req_to_blocks.get(request_id, ()))
         num_new = num_required - num_owned - len(new_computed_blocks)
+        inner = self._inner_state(request_id, total_computed_tokens, num_tokens_main_model)
+        if not apply_admission_cap:
+            self._inner_states.pop(request_id, None)
+            if inner is not None:
+                self._inner_states[request_id] = inner
         if num_new > 0:
             has_state = request_id in self._allocated_block_reqs
-            most = 1 if has_state else 1 + self.num_speculative_blocks
+            most = (1 if has_state else 1 + self.num_speculative_blocks) + (inner is not None)
             num_new = min(num_new, most) if self._tables_stay else most
         free_hits = sum(b.ref_cnt == 0 and not b.is_null for b in new_computed_blocks)
         return num_new + free_hits
+
+    def _inner_state(self, request_id: str, begin: int, end: int) -> int | None:
+        """The place of the state that a step keeps besides that at its end, if it keeps one: right
+        before the block of its last token, where there is no state that is needed.
+        """
+        size = self.block_size
+        index = (end - 1) // size - 1
+        if not self._alignment or not keeps_inner(
+            begin, (index + 1) * size, size, self._alignment
+        ):
+            return None
+        table = self.req_to_blocks.get(request_id, ())
+        if index >= len(table) or table[index].is_null:
+            return index
+        is_beside = index >= len(table) - self.num_speculative_blocks
+        return index if is_beside and request_id in self._allocated_block_reqs else None
 
     def allocate_new_blocks(
         self, request_id: str, num_tokens: int, num_tokens_main_model: int
@@ -130,7 +164,8 @@ class MambaManager(SingleTypeKVCacheManager):
             self.last_state_block_idx[request_id] = num_before - 1 - num_speculative
         elif num_before:
             self.last_state_block_idx[request_id] = num_before - 1
-        state_index = num_required - num_speculative - 1
+        num_inner = int(request_id in self._inner_states)
+        state_index = num_required - num_speculative - 1 - num_inner
         table.extend([self._null_block] * (state_index - num_before))
         if has_state:
             # The states for drafts move along; nobody needs them where they stand.
@@ -141,7 +176,7 @@ class MambaManager(SingleTypeKVCacheManager):
                 table.append(moved)
                 table[index] = self._null_block
         num_new = num_required - len(table)
-        assert num_new <= (1 if has_state else 1 + num_speculative)
+        assert num_new <= (1 if has_state else 1 + num_speculative) + num_inner
         table.extend(self.block_pool.get_new_blocks(num_new))
         self._allocated_block_reqs.add(request_id)
         return table[num_before:]
@@ -176,6 +211,8 @@ class MambaManager(SingleTypeKVCacheManager):
                 return False
             if self._tables_stay and request_id not in self._allocated_block_reqs:
                 return False
+            if request_id in self._inner_states:
+                return False  # It is looked at no longer.
             if self.block_pool.semantics.prompt_states_awaited and self._has_state(
                 table, to_cache
             ):
@@ -246,6 +283,7 @@ class MambaManager(SingleTypeKVCacheManager):
         """Forget the request; its table, which the caller gives back."""
         self._allocated_block_reqs.discard(request_id)
         self.last_state_block_idx.pop(request_id, None)
+        self._inner_states.pop(request_id, None)
         return super().pop_blocks_for_free(request_id)
 
     def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:
@@ -275,11 +313,14 @@ class MambaManager(SingleTypeKVCacheManager):
 
     def _await_prompt_state(self, request: Request, num_tokens: int) -> None:
         """The state that a prompt can be hit by counts as computed in this step while no further
-        block is, if the request has it still.
+        block is, if the request has it still; where a step has kept one within it, that is asked.
         """
-        if num_tokens <= 0 or num_tokens != self._prompt_state(request.num_prompt_tokens):
-            return
         index, table = num_tokens // self.block_size - 1, self.req_to_blocks[request.request_id]
+        inner = self._inner_states.get(request.request_id)
+        if inner is not None:
+            index = inner  # Which counts as computed by its growth already.
+        elif num_tokens <= 0 or num_tokens != self._prompt_state(request.num_prompt_tokens):
+            return
         if index >= len(table) or table[index].is_null:
             return
         if table[index].block_hash is None:

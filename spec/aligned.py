@@ -47,19 +47,73 @@ def was_given(s: State, t: Value) -> Value:
 
 
 @clause("GROUP-27")
-def lacking_states(s: State, t: Value, tokens: Value, hits: Value) -> Value:
+def lacking_states(s: State, t: Value, done: Value, tokens: Value, hits: Value) -> Value:
     """However many tokens a step computes, an aligned table that gets longer takes one block, and
     at its first time those beside. So many have to be free, too, for one that takes those beside
-    alone (GROUP-66).
+    alone (GROUP-66); and one more, where the step from `done` on keeps an inner state (GROUP-72).
 
     Source: MambaManager.get_num_blocks_to_allocate. In vllm-0.32.0 no more than it gets longer by;
     and one that is longer than it needs to be makes up for what other tables lack.
     """
     n = needed(s, t, tokens) - s.tlen[t] - hits
-    most = ite(runs(s, t), 1, 1 + beside(s, t))
+    most = ite(runs(s, t), 1, 1 + beside(s, t)) + inner_states(s, t, done, tokens)
     if s.k.sem.long_tables_stay:
         return least(n, most)
     return ite(n > 0, most, 0)
+
+
+def inner_end(s: State, t: Value, tokens: Value) -> Value:
+    """Where an inner state of a step that ends with so many tokens ends: with the last block
+    before its last token.
+    """
+    return (tokens - 1) // s.k.split * s.k.split
+
+
+def spans_blocks(s: State, done: Value, end: Value, alignment: Value) -> Value:
+    """Whether a step from a block's end on computes a whole block before an inner state's end,
+    which is so many tokens from its begin, or a multiple of that.
+
+    Source: is_mamba_prefill_checkpoint_valid.
+    """
+    size = s.k.split
+    begins = both(alignment > 0, done % size == 0, done + size <= end)
+    return both(begins, (end - done) % ite(alignment > 0, alignment, 1) == 0)
+
+
+@clause("GROUP-72")
+def inner_states(s: State, t: Value, done: Value, tokens: Value) -> Value:
+    """Of a step that ends behind another block of its own, the state at that block's end is kept
+    too, where workers can: 1, else 0. The block is not there yet, or one for drafts.
+
+    So a prefill need not end a step there for a prefix of it to be hit. Source:
+    MambaManager._needs_internal_checkpoint. vllm-0.22.1 keeps none.
+    """
+    if not s.k.keeps_inner:
+        return 0
+    end = inner_end(s, t, tokens)
+    i = end // s.k.split - 1
+    free = either(i >= s.tlen[t], both(runs(s, t), i >= s.tlen[t] - beside(s, t)))
+    at = ite(both(0 <= i, i < s.tlen[t]), s.tab[t, i], s.k.NULL)
+    spans = spans_blocks(s, done, end, s.k.inner_of(t))
+    return ite(both(spans, either(free, at == s.k.NULL)), 1, 0)
+
+
+def keeps_inner(s: State, t: Value) -> Value:
+    """1, if the step that table t grows for keeps an inner state; else 0."""
+    if not s.k.keeps_inner:
+        return 0
+    noted = ite(s.inner[t] == s.goal, 1, 0)
+    return ite(s.grows[t] != 0, noted, inner_states(s, t, s.goal - s.asked, s.goal))
+
+
+def has_inner(s: State, t: Value, tokens: Value) -> Value:
+    """Whether the last step of table t's request kept one, and ended with so many tokens."""
+    return both(tokens > 0, s.inner[t] == tokens) if s.k.keeps_inner else False
+
+
+def first_kept(s: State, t: Value) -> Value:
+    """The place of the first state that a growing table gets: nulls are before it."""
+    return needed(s, t, s.goal) - beside(s, t) - 1 - keeps_inner(s, t)
 
 
 def state_before(s: State, t: Value, hits: Value) -> Value:
@@ -92,13 +146,13 @@ def goes_back_at_last(s: State, t: Value, i: Value, settled: Value) -> Value:
 
 
 def is_gap(s: State, t: Value) -> Value:
-    """Whether the next place of an aligned table, which gets longer, lies before its state."""
-    return s.tlen[t] < needed(s, t, s.goal) - beside(s, t) - 1
+    """Whether the next place of an aligned table, which gets longer, lies before its states."""
+    return s.tlen[t] < first_kept(s, t)
 
 
 def next_to_move(s: State, t: Value) -> Value:
     """The place of the next state beside that may have to move along."""
-    first = needed(s, t, s.goal) - beside(s, t) - 1
+    first = first_kept(s, t)
     had = places(s, t)
     end = ite(had > first, had, first)
     return had - beside(s, t) + s.tlen[t] - end
@@ -106,7 +160,7 @@ def next_to_move(s: State, t: Value) -> Value:
 
 def moves_along(s: State, t: Value) -> Value:
     """Whether it lies before the new state, so that it has to."""
-    first = needed(s, t, s.goal) - beside(s, t) - 1
+    first = first_kept(s, t)
     return both(runs(s, t), next_to_move(s, t) < least(places(s, t), first))
 
 
@@ -197,18 +251,27 @@ def whole_blocks(s: State, r: Value, done: Value, n: Value) -> Value:
     What is behind that block is computed as it comes, and so is a decode. Under an EAGLE-like
     method it is the block before. Source: Scheduler._mamba_block_aligned_split. In vllm-0.22.1 it
     waits in any case (upstream 45414). In vllm-0.32.0 the last token is computed behind it, and
-    steps before the last token end with blocks.
+    steps before the last token end with blocks. Where the step that ends a prefill keeps an inner
+    state (GROUP-72) it does not stop for one.
     """
     if not s.k.split:
         return n
-    size, last = s.k.split, last_state(s, r)
-    goal = prefill_end(s, r)
+    size, goal = s.k.split, prefill_end(s, r)
+    last = ite(is_last_whole(s, done, n, goal), 0, last_state(s, r))
     bound = goal if s.k.sem.prefills_end_in_blocks else last
     end = done + ite(done + n < bound, blocks_within(s, done, n), n)
     whole = up_to_junction(s, r, done, stopped(done, end, last))
     if s.k.sem.prefills_end_in_blocks:
         whole = ite(done % size != 0, stopped(done, whole, (done // size + 1) * size), whole)
     return ite(done < goal, whole - done, n)
+
+
+def is_last_whole(s: State, done: Value, n: Value, goal: Value) -> Value:
+    """Whether n tokens end a prefill, and keep the state at its last block's end on the way."""
+    if not s.k.splits_within:
+        return False
+    end = (goal - 1) // s.k.split * s.k.split
+    return both(done + n >= goal, spans_blocks(s, done, end, s.k.splits_within))
 
 
 def prefill_end(s: State, r: Value) -> Value:

@@ -35,6 +35,10 @@ class Group:
     """Of Mamba layers: whether the state after each block is kept (the mode `all`), which makes
     them another kind than those of which none is kept to be hit.
     """
+    prefill_checkpoint_alignment: int = 0
+    """Of such with the mode `align`: a step may keep a state within it, too, so many tokens from
+    its begin or a multiple of that; 0: it may not.
+    """
 
     @property
     def is_windowed(self) -> bool:
@@ -209,7 +213,8 @@ class Config:
         """
         beside = group.num_speculative_blocks
         if group.aligned and not beside and not self.num_spec_tokens:
-            return 2
+            keeps = self.semantics.inner_states_kept and group.prefill_checkpoint_alignment > 0
+            return 2 + int(keeps)
         keeps = self.num_spec_tokens > 0 or self.semantics.windows_await_outputs
         if (keeps and self.async_scheduling) or group.aligned:
             # How much is kept for what is in flight depends on how many steps are.

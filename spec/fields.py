@@ -28,6 +28,7 @@ TABLE = {
     "told": "T>I",  # leading blocks that the worker knows
     "before": "T>I",  # one after the place of the state before the last growth; 0: there is none
     "grows": "T>I",  # one more than its places when the actor's began to grow; 0: it has not
+    "inner": "T>I",  # tokens that the last growth which kept an inner state made room for; 0: none
     "swept": "T>I",  # blocks that the actor gives back of it, counted from behind
 }
 POOL_GHOST = {

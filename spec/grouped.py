@@ -13,9 +13,9 @@ class OneGroup:
     """One group: a table is its request."""
 
     several = spans = in_turn = False
-    mamba = aligns = crosses = stumbles = False
+    mamba = aligns = keeps_inner = crosses = stumbles = False
     """Mamba layers are searched, not proved."""
-    split = sink_blocks = most_granted = 0
+    split = sink_blocks = most_granted = splits_within = 0
 
     def tables(self, r: Any) -> tuple[Table, ...]:
         """The tables of a request, in the order of the groups."""
@@ -50,6 +50,15 @@ class Grouped:
         self.mamba = any(group.mamba for group in self.groups)
         self.aligns = any(group.aligned for group in self.groups)
         self.split = config.mamba_split
+        keeps = config.semantics.inner_states_kept and config.mamba_split > 0
+        states = [g.prefill_checkpoint_alignment for g in config.groups if g.mamba]
+        aligned = states if keeps else []
+        self.keeps_inner = any(aligned)
+        """Whether a step may keep a state within it, for some kind of Mamba layers."""
+        self.splits_within = aligned[0] if aligned and all(aligned) else 0
+        """The alignment that the cut of a prefill goes by: that of the first such layers; 0: some
+        keep none.
+        """
         self.most_granted = config.most_granted or config.max_num_scheduled_tokens
         self.zeroes_windows = config.semantics.windows_zeroed
         self.sink_blocks = config.sink_blocks
@@ -133,6 +142,10 @@ class Grouped:
     def aligned_of(self, t: Table) -> bool:
         """Whether such a table keeps the states at ends of steps alone."""
         return self.groups[self.group(t)].aligned
+
+    def inner_of(self, t: Table) -> int:
+        """The alignment of a state that such a table keeps within a step; 0: it keeps none."""
+        return self.groups[self.group(t)].prefill_checkpoint_alignment if self.keeps_inner else 0
 
     def beside_of(self, t: Table) -> int:
         """States that such a table has beside the one at hand."""

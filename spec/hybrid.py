@@ -290,7 +290,7 @@ def lacking(s: State, r: Value, tokens: Value) -> Value:
     """
     if not s.k.several:
         if s.k.aligns:
-            return lacking_states(s, r, s.goal, s.nhit - s.na)
+            return lacking_states(s, r, s.goal - s.asked, s.goal, s.nhit - s.na)
         n = needed(s, r, tokens) - s.tlen[r] - (s.nhit - s.na) - overlooked(s, r)
         # What is loaded may go beyond max_model_len.
         return ite(n > 0, n, 0) if s.k.connector else n
@@ -301,7 +301,7 @@ def lacking(s: State, r: Value, tokens: Value) -> Value:
 def lacks(s: State, t: Value, tokens: Value) -> Value:
     """The same of one table, where there are several."""
     if is_aligned(s, t):
-        return lacking_states(s, t, s.goal, pending(s, t))
+        return lacking_states(s, t, s.goal - s.asked, s.goal, pending(s, t))
     n = needed(s, t, tokens) - s.tlen[t] - pending(s, t) - overlooked(s, t)
     return ite(n > 0, n, 0)
 
@@ -310,7 +310,7 @@ def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
     """Of the blocks that so many tokens need, those that the gate asks for (GROUP-3)."""
     if not s.k.several:
         if s.k.aligns:
-            return lacking_states(s, r, tokens, s.nhit - s.na)
+            return lacking_states(s, r, begun(s, r), tokens, s.nhit - s.na)
         return missing(s, r, needed(s, r, tokens), taken_off(s, r), taken_alone(s, r))
 
     return s.k.sum_over("G", lambda g: lacks_whole(s, s.k.table(r, g), tokens))
@@ -319,8 +319,13 @@ def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
 def lacks_whole(s: State, t: Value, tokens: Value) -> Value:
     """The same of one table, where there are several."""
     if is_aligned(s, t):
-        return lacking_states(s, t, tokens, pending(s, t))
+        return lacking_states(s, t, begun(s, s.k.owner(t)), tokens, pending(s, t))
     return missing(s, t, needed(s, t, tokens), taken_off(s, t), taken_alone(s, t))
+
+
+def begun(s: State, r: Value) -> Value:
+    """Tokens of r that are computed, hit or loaded, before it asks for any."""
+    return least(s.comp[r] + hit_tokens(s) + s.ext, s.k.max_len)
 
 
 def taken_off(s: State, t: Value) -> Value:

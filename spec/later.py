@@ -227,7 +227,7 @@ def still_lacks(s: State, r: Value) -> Value:
 
 def _still_lacked(s: State, t: Value, whole: Value, tokens: Value) -> Value:
     if is_aligned(s, t):
-        return lacking_states(s, t, whole, 0)
+        return lacking_states(s, t, s.comp[s.k.owner(t)], whole, 0)
     n = needed(s, t, tokens)
     is_capped = both(sees_part(s, t), neg(is_mamba(s, t)))
     n = (ite(is_capped, least(n, cap(s, t)), n) if s.k.windowed else n) - s.tlen[t]

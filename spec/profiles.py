@@ -39,6 +39,7 @@ VLLM_0_22_1 = Semantics(
     sinks_are_nobodys=False,
     short_chunks_go_on=False,
     states_stay_within=False,
+    inner_states_kept=False,
     chunks_asked_again=False,
     hits_cut_alike=False,
     adapters_keep_places=False,

@@ -4,7 +4,7 @@ after vllm-0.22.1.
 Each asks a switch first, and where that is off says what the core says.
 """
 
-from nullblock.spec.aligned import is_aligned
+from nullblock.spec.aligned import has_inner, inner_end, is_aligned
 from nullblock.spec.catalogue import clause
 from nullblock.spec.groups import is_null
 from nullblock.spec.kernel import State, Value, both, ite, least, neg
@@ -49,6 +49,20 @@ def has_prompt_state(s: State, t: Value, tokens: Value) -> Value:
 def place_of_state(s: State, t: Value) -> Value:
     """Its place."""
     return full_of(s, t, end_of_state(s, s.k.owner(t))) - 1
+
+
+def noted_place(s: State, t: Value, end: Value, tokens: Value) -> Value:
+    """The place of the state of table t that is looked at when so many tokens are cached, those of
+    a step that has ended with `end`; -1: of none. It is the inner state of that step, if it has
+    kept one (GROUP-72).
+    """
+    of_prompt = ite(has_prompt_state(s, t, tokens), place_of_state(s, t), -1)
+    if not s.k.keeps_inner:
+        return of_prompt
+    i = full_of(s, t, inner_end(s, t, end)) - 1
+    there = both(i < s.ncached[t], i < s.tlen[t])
+    inner = ite(both(is_aligned(s, t), there), ite(is_null(s, t, i), -1, i), -1)
+    return ite(has_inner(s, t, end), inner, of_prompt)
 
 
 @clause("GROUP-70")

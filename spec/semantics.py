@@ -213,6 +213,10 @@ class Semantics:
     """GROUP-28: whichever state is behind the last settled one goes back; if False, those before
     a null block stay.
     """
+    inner_states_kept: bool = True
+    """GROUP-72: a step of more than one block may keep the state before its last one too, where
+    the kind of layers can, and a prefill is not cut for that one; if False, none can.
+    """
     long_tables_stay: bool = False
     """GROUP-27: a table that has more places than its tokens need keeps them; if False, the step
     raises.

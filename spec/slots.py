@@ -7,7 +7,7 @@ from nullblock.spec.flight import computed_for_sure
 from nullblock.spec.hybrid import comes_next
 from nullblock.spec.kernel import State, Value, both, ite, least
 from nullblock.spec.loaded import to_load
-from nullblock.spec.prompt_states import awaits_prompts, has_prompt_state, place_of_state
+from nullblock.spec.prompt_states import awaits_prompts, noted_place
 from nullblock.spec.remote import tokens_when_loaded
 from nullblock.spec.sessions import prompt
 from nullblock.spec.sizes import cacheable, cached_of, full_of, needed
@@ -82,5 +82,12 @@ def lacks_state(s: State, t: Value) -> Value:
     """
     if not awaits_prompts(s):
         return False
-    has = has_prompt_state(s, t, known_now(s, s.k.owner(t)))
-    return both(s.k.caching, has, s.hsh[s.tab[t, place_of_state(s, t)]] == s.k.NOHASH)
+    i = place_again(s, t)
+    return both(s.k.caching, i >= 0, s.hsh[s.tab[t, i]] == s.k.NOHASH)
+
+
+def place_again(s: State, t: Value) -> Value:
+    """The place of that state; -1: there is none."""
+    r = s.k.owner(t)
+    asks = both(s.asked != 0, r == s.actor)
+    return noted_place(s, t, ite(asks, s.goal, s.comp[r] + s.sched[r]), known_now(s, r))

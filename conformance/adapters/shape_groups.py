@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from nullblock.conformance.groups import size_on_a_rank
+from nullblock.conformance.groups import alignment_of, size_on_a_rank
 from nullblock.conformance.scenario_format import Config, Group
 
 
@@ -37,7 +37,10 @@ def _layer(classes: Any, dtype: Any, group: Group, config: Config) -> Any:
         case "sink":
             return classes.SinkFullAttentionSpec(**layer, sink_len=group.sink_len)
         case "mamba":
+            within = alignment_of(group)
+            keeps = {"num_prefill_checkpoint_blocks": 1, "prefill_checkpoint_alignment": within}
             return classes.MambaSpec(
+                **(keeps if within else {}),
                 block_size=block_size,
                 shapes=((1,),),
                 dtypes=(dtype,),

@@ -12,7 +12,7 @@ from nullblock.conformance.adapters.spec_remote import fails_loads
 from nullblock.conformance.adapters.spec_waits import beside
 from nullblock.conformance.engine import CORE_FEATURES, Feature, NewRequest
 from nullblock.conformance.errors import OutOfScope
-from nullblock.conformance.groups import block_size_of
+from nullblock.conformance.groups import alignment_of, block_size_of
 from nullblock.conformance.scenario_format import Config, Group
 from nullblock.spec import facts
 from nullblock.spec.kernel import Disabled
@@ -151,4 +151,5 @@ def _group(group: Group, config: Config) -> facts.Group:
         cross=group.type == "cross_attention",
         aligned=group.type == "mamba" and group.mamba_cache_mode == "align",
         every_state=group.type == "mamba" and group.mamba_cache_mode == "all",
+        prefill_checkpoint_alignment=alignment_of(group),
     )

@@ -63,4 +63,5 @@ def _group(group: CacheGroup) -> facts.Group:
         cross=group.cross_attention,
         aligned=group.mamba == "align",
         every_state=group.mamba == "all",
+        prefill_checkpoint_alignment=group.prefill_checkpoint_alignment,
     )

@@ -1,5 +1,7 @@
 """How much of what an engine does it does on a line."""
 
+from msgspec import UNSET
+
 from nullblock.conformance import groups
 from nullblock.conformance.engine import CORE_FEATURES, Feature
 from nullblock.conformance.errors import OutOfScope, ScenarioError
@@ -35,7 +37,9 @@ def check_followed(config: Config, semantics: Semantics) -> None:
         what = f"a watermark of {config.watermark}"
         raise ScenarioError(what, "0.32.0 has none below 0", "config.watermark")
     has_states = groups.has(config, "mamba")
-    caches_mixed = config.enable_prefix_caching and groups.are_mixed(config)
+    of_states = [g for g in config.groups if g.type == "mamba" and g.block_size is not UNSET]
+    apart = any(group.block_size != config.block_size for group in of_states)
+    caches_mixed = config.enable_prefix_caching and (groups.are_mixed(config) or apart)
     if semantics.resumes_await_output and has_states and caches_mixed:
         # It hashes by the common multiple of all sizes, which divides none of them.
         what = "prefix caching of Mamba layers beside blocks or hashes of another size, in a later"
@@ -44,8 +48,23 @@ def check_followed(config: Config, semantics: Semantics) -> None:
     if semantics.resumes_await_output and "align" in modes and len(modes) > 1:
         what = "the Mamba mode align beside another, in a later line, is out of scope"
         raise OutOfScope(what, "vLLM has one for all Mamba layers", "config.groups")
+    if semantics.inner_states_kept and any(map(groups.alignment_of, config.groups)):
+        _check_inner(config)
     if semantics.resumes_await_output and config.connector is not None:
         _check_connector(config)
+
+
+def _check_inner(config: Config) -> None:
+    """Raise OutOfScope for what states within a step (GROUP-72) are not followed beside."""
+    looks_ahead = config.num_spec_tokens > 0 and config.spec_method == "eagle"
+    beside = "an EAGLE-like method" if looks_ahead else ""
+    if config.num_spec_tokens >= config.block_size:
+        beside = "drafts that fill a block"  # 0.32.0 raises when it is to cache a state of theirs.
+    if not config.enable_prefix_caching:
+        beside = "no prefix caching"
+    if beside:
+        what = f"a prefill_checkpoint_alignment beside {beside} is out of scope"
+        raise OutOfScope(what, "leave it out", "config.groups")
 
 
 def _check_connector(config: Config) -> None:

@@ -93,6 +93,12 @@ LATER_STATE_EXAMPLES: dict[str, Example] = {
         "The state that a step began with goes back with the next one.",
         Feature.aligned_mamba,
     ),
+    "inner_states_kept": Example(
+        "aligned-state-within-a-step",
+        "MambaManager._needs_internal_checkpoint; Scheduler._mamba_block_aligned_split",
+        "Where workers can, it saves a step of each prompt that ends within a block.",
+        Feature.aligned_mamba,
+    ),
     "long_tables_stay": Example(
         "aligned-table-longer-than-its-tokens",
         "MambaManager.allocate_new_blocks",

@@ -219,7 +219,9 @@ def _group(group: CacheGroup, c: TraceConfig) -> Document:
     if group.mamba is not UNSET:
         own |= {"type": "mamba", "mamba_cache_mode": group.mamba}
         states = group.num_speculative_blocks
-        return own | ({"num_speculative_blocks": states} if states else {})
+        own |= {"num_speculative_blocks": states} if states else {}
+        aligned = group.prefill_checkpoint_alignment
+        return own | ({"prefill_checkpoint_alignment": aligned} if aligned else {})
     if group.sink_len:
         return own | {"type": "sink", "sink_len": group.sink_len}
     return own | {"type": CROSS if group.cross_attention else "full"}

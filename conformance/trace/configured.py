@@ -84,7 +84,7 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         what = "a trace of steps that may compute nothing is out of scope"
         raise OutOfScope(what, "vLLM refuses it", "config.max_num_scheduled_tokens")
     several = len(config.groups) > 1
-    groups = [_group(group, config) for group in config.groups]
+    groups = [_group(group, config, semantics) for group in config.groups]
     see_part = any(group.is_windowed for group in groups)
     has_states = any(group.mamba is not UNSET for group in groups)
     others = any(group.cross_attention or group.sink_len for group in groups)
@@ -161,9 +161,10 @@ def _connector(config: Config, semantics: Semantics) -> Connector | UnsetType:
     )
 
 
-def _group(group: Group, config: Config) -> CacheGroup:
+def _group(group: Group, config: Config, semantics: Semantics) -> CacheGroup:
     several, size = len(config.groups) > 1, block_size_of(group, config)
     mamba = group.type == "mamba"
+    keeps = semantics.inner_states_kept
     return CacheGroup(
         sliding_window=0 if group.sliding_window is UNSET else group.sliding_window,
         attention_chunk_size=0 if group.chunk is UNSET else group.chunk,
@@ -171,6 +172,7 @@ def _group(group: Group, config: Config) -> CacheGroup:
         block_size=0 if size == of_cache.size_of_chains(config) else size,
         mamba=group.mamba_cache_mode if mamba else UNSET,
         num_speculative_blocks=group.num_speculative_blocks if mamba else 0,
+        prefill_checkpoint_alignment=of_cache.alignment_of(group) if keeps else 0,
         cross_attention=group.type == of_cache.CROSS,
         sink_len=group.sink_len if group.type == "sink" else 0,  # type: ignore[arg-type]
     )

@@ -41,6 +41,9 @@ class CacheGroup(Piece, frozen=True, kw_only=True):
     """They are Mamba layers, and which of their states are kept to be hit."""
     num_speculative_blocks: Count = 0
     """Of Mamba layers: states beside the one at hand, for drafts."""
+    prefill_checkpoint_alignment: Count = 0
+    """Of Mamba layers in the mode `align`: a step may keep a state within it, too, so many tokens
+    from its begin or a multiple of that; 0: it may not."""
     cross_attention: bool = False
     """They see what an encoder makes of a request's items, and no token: a request has blocks for
     all of that from its first step on."""
@@ -59,6 +62,10 @@ class CacheGroup(Piece, frozen=True, kw_only=True):
             raise ValueError("a window, chunks and Mamba: layers have one of them")
         if self.num_speculative_blocks and self.mamba is UNSET:
             raise ValueError("states for drafts of layers that are no Mamba layers")
+        if self.prefill_checkpoint_alignment and self.mamba != "align":
+            raise ValueError(
+                "states within steps of layers that are not Mamba's in the mode align"
+            )
         if self.mla and (self.attention_chunk_size or self.mamba is not UNSET):
             raise ValueError("latent attention in chunks, or of Mamba: there are no such layers")
         if self.cross_attention and (self.mla or any(kinds)):
@@ -191,6 +198,7 @@ OF_GROUPS_SINCE = {
     "eagle": "1.4",
     **dict.fromkeys(("mla", "block_size", "mamba", "num_speculative_blocks"), "1.5"),
     **dict.fromkeys(("cross_attention", "sink_len"), "1.6"),
+    "prefill_checkpoint_alignment": "1.8",
 }
 OF_ENCODER_SINCE = dict.fromkeys(("is_encoder_decoder", "ec_connector"), "1.6")
 """The same of what is told of a group, and of the encoder."""

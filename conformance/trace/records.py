@@ -53,7 +53,7 @@ from nullblock.conformance.trace.sessions import Chunk, SessionEnd, Taken, Turn
 from nullblock.conformance.trace.snapshot import RequestState, State, StepInFlight
 
 FORMAT = "nullblock-trace"
-MAJOR, MINOR = 1, 7
+MAJOR, MINOR = 1, 8
 VERSION = f"{MAJOR}.{MINOR}"
 
 __all__ = [

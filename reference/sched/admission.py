@@ -123,7 +123,8 @@ class Admission(EncoderInputs):
         """
         beside, aligns = layer.num_speculative_blocks, layer.mamba_cache_mode == "align"
         if aligns and not beside and not self.num_spec_tokens:
-            return min(whole, 2)
+            inner = layer.num_prefill_checkpoint_blocks if self.semantics.inner_states_kept else 0
+            return min(whole, 2 + inner)
         if aligns or (self.num_spec_tokens and self.async_scheduling):
             return whole + beside
         num_computed = (

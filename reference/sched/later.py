@@ -113,9 +113,9 @@ def num_set_aside(scheduler: "SchedulerState") -> int:
     )
     for request in scheduler._filling:
         whole, request_id = min(request.num_tokens, scheduler.max_model_len), request.request_id
-        slots = whole + num_drafts
+        slots, computed = whole + num_drafts, request.num_computed_tokens
         num_blocks += sum(
-            manager.get_num_blocks_to_allocate(request_id, slots, (), 0, whole, True)
+            manager.get_num_blocks_to_allocate(request_id, slots, (), computed, whole, True)
             for manager in managers
         )
     return num_blocks

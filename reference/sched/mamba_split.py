@@ -1,5 +1,6 @@
 """Prefills that end with a block: what the Mamba mode ``align`` needs to keep a state."""
 
+from nullblock.reference.mamba import keeps_inner
 from nullblock.reference.request import Request
 from nullblock.reference.sched.state import SchedulerState
 
@@ -52,7 +53,8 @@ class MambaSplit(SchedulerState):
         if num_computed_tokens >= prefill_end:
             return num_new_tokens
         end = num_computed_tokens + num_new_tokens
-        last_end = self._last_state(request)
+        keeps = end >= prefill_end and self._keeps_inner(num_computed_tokens, prefill_end)
+        last_end = 0 if keeps else self._last_state(request)
         block_size: int = self.cache_config.block_size
         is_cut = end < (prefill_end if self.semantics.prefills_end_in_blocks else last_end)
         if is_cut:
@@ -65,6 +67,13 @@ class MambaSplit(SchedulerState):
             stops.append(request.shared_prefix_boundary)
         end = min([stop for stop in stops if num_computed_tokens < stop < end], default=end)
         return end - num_computed_tokens
+
+    def _keeps_inner(self, begin: int, prefill_end: int) -> bool:
+        """Whether a step from there on may keep the last state of a prefill within it."""
+        size: int = self.cache_config.block_size
+        last = (prefill_end - 1) // size * size
+        alignment = self._inner_alignment
+        return alignment > 0 and keeps_inner(begin, last, size, alignment)
 
     def _last_state(self, request: Request) -> int:
         """Where the last state is that can be hit: vLLM 0.22.1 counts that behind the last full

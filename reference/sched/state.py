@@ -9,6 +9,7 @@ from nullblock.reference.errors import refuse
 from nullblock.reference.kv_cache_interface import (
     FullAttentionSpec,
     KVCacheConfig,
+    MambaSpec,
     SinkFullAttentionSpec,
 )
 from nullblock.reference.kv_cache_manager import KVCacheBlocks, KVCacheManager
@@ -272,6 +273,14 @@ class SchedulerState:
             self.need_mamba_block_aligned_split and self.semantics.blocks_before_items
         )
         """Whether a step is cut to whole blocks before its encoder inputs are planned, or after"""
+        layers = [group.kv_cache_spec for group in self.kv_cache_config.kv_cache_groups]
+        states = [layer for layer in layers if isinstance(layer, MambaSpec)]
+        keeps = self.semantics.inner_states_kept and all(
+            layer.num_prefill_checkpoint_blocks for layer in states
+        )
+        first = states[0].prefill_checkpoint_alignment if states else None
+        self._inner_alignment = (first or 0) if keeps else 0
+        """How far from its begin a step may keep a state within it; 0: some layers keep none."""
         self._cuts_last = self.need_mamba_block_aligned_split and not self._cuts_first
         events = self.kv_events_config
         self.enable_kv_cache_events = bool(events and events.enable_kv_cache_events)

@@ -54,6 +54,11 @@ class Groups(Context):
     def _e_aligned_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group([int(g.aligned) for g in self.env.groups], node, scope)
 
+    def _e_inner_of(self, node: ast.Call, scope: Scope) -> Value:
+        keeps = self.env.keeps_inner
+        aligned = [g.prefill_checkpoint_alignment if keeps else 0 for g in self.env.groups]
+        return self._by_group(aligned, node, scope)
+
     def _e_beside_of(self, node: ast.Call, scope: Scope) -> Value:
         return self._by_group(self.env.kept_beside, node, scope)
 

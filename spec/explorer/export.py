@@ -117,12 +117,13 @@ def _layers(group: Group, c: Config) -> dict[str, Any]:
     if group.sink_len:
         return {"type": "sink", "sink_len": group.sink_len, **size}
     if group.mamba:
-        beside = group.num_speculative_blocks
+        beside, within = group.num_speculative_blocks, group.prefill_checkpoint_alignment
         mode = "align" if group.aligned else "none"
         return {
             "type": "mamba",
             "mamba_cache_mode": mode,
             "num_speculative_blocks": beside,
+            **({"prefill_checkpoint_alignment": within} if within else {}),
             **size,
         }
     if group.attention_chunk_size:

@@ -19,6 +19,7 @@ GROUP_WITNESSES: dict[str, str] = {
     "cut-twice": "a short run of small blocks is hit for less than is cached of it",
     "state-awaited": "a request is turned away because the step computes the state that it hit",
     "gap-left": "null blocks are left before the state that a step ends with",
+    "inner-kept": "a state within a step is kept besides that at its end",
     "state-moved": "a state beside the one at hand moves along",
     "cut-to-blocks": "a step is cut to whole blocks, because states are kept at its end alone",
     "cut-to-nothing": "nothing of a step is left once it is cut to whole blocks",
@@ -72,6 +73,7 @@ class GroupWatch:
             "GROUP-7": self.null_dropped,
             "GROUP-60": self.kind_asked,
             "WAIT-7": self.asked_in_group,
+            "GROUP-30": self.growth_noted,
             "GROUP-31": self.gap_left,
             "GROUP-32": self.state_moved,
             "WAIT-11": self.decided_in_group,
@@ -111,6 +113,11 @@ class GroupWatch:
             self.reached.add("state-awaited")
         if both(s.k.split > 0, s.goal < s.ntok[s.actor], s.asked < s.budget):
             self.reached.add("cut-to-blocks")
+
+    def growth_noted(self, s: State) -> None:
+        """GROUP-30: an aligned table is to get longer."""
+        if s.k.keeps_inner and any(s.inner[t] == s.goal for t in s.k.tables(s.actor)):
+            self.reached.add("inner-kept")
 
     def gap_left(self, s: State) -> None:
         """GROUP-31: a place is passed over."""

@@ -27,7 +27,7 @@ PAST = (
     *("gate", "nrej", "upto", "ebudget", "pfrom", "ptokens", "pitem", "pcost", "pbudget"),
 )
 """Of the step before: the next step starts by setting them."""
-BY_TABLE = ("tlen", "ncached", "told", "before", "grows", "swept")
+BY_TABLE = ("tlen", "ncached", "told", "before", "grows", "inner", "swept")
 BY_REQUEST = (
     *("stage", "comp", "ntok", "sched", "ph", "drop", "fresh"),
     *("spec", "drafted", "pd", "old", "chunk", "awaits", "came"),

@@ -10,6 +10,10 @@ STATES = Group(mamba=True)
 BESIDE = Group(mamba=True, num_speculative_blocks=1)
 ALIGNED = Group(mamba=True, aligned=True)
 ALIGNED_BESIDE = Group(mamba=True, aligned=True, num_speculative_blocks=1)
+WITHIN = Group(mamba=True, aligned=True, prefill_checkpoint_alignment=2)
+WITHIN_BESIDE = Group(
+    mamba=True, aligned=True, num_speculative_blocks=1, prefill_checkpoint_alignment=1
+)
 
 
 def _config(blocks: int, budget: int, *groups: Group, **more: object) -> Config:
@@ -78,6 +82,24 @@ RULES_MAMBA_ALIGN = Scope(
     every_rule=True,
     aborts=False,
 )
+MAMBA_WITHIN = Scope(
+    "mamba-within",
+    "Mamba layers that keep a state within a step as well: prefills that do not stop for it",
+    _config(9, 7, FULL, WITHIN, mamba_split=2),
+    (Template("a", (A,) * 5, 2), Template("b", (A,) * 6, 2)),
+    frozenset(
+        "outlived-freed inner-kept gap-left hit-behind-nulls free-hit state-awaited".split()
+    ),
+)
+RULES_MAMBA_WITHIN = Scope(
+    "rules-mamba-within",
+    "the invariants after every single rule, states within steps and one beside",
+    _config(9, 7, WITHIN_BESIDE, mamba_split=2, max_model_len=12),
+    (Template("a", (A,) * 9, 2), Template("b", (A, A, A), 2)),
+    frozenset("outlived-freed inner-kept gap-left nulls-dropped".split()),
+    every_rule=True,
+    aborts=False,
+)
 SESSIONS_ALIGN = Scope(
     "sessions-align",
     "a session beside states at ends of steps: what is left of them between its turns",
@@ -116,5 +138,6 @@ RULES_LOADS_MAMBA = Scope(
 MAMBA_SCOPES = (
     *(MAMBA, MAMBA_HYBRID, MAMBA_AHEAD, RULES_MAMBA),
     *(MAMBA_ALIGN, RULES_MAMBA_ALIGN),
+    *(MAMBA_WITHIN, RULES_MAMBA_WITHIN),
     *(SESSIONS_ALIGN, LOADS_MAMBA, RULES_LOADS_MAMBA),
 )

@@ -11,7 +11,6 @@ from nullblock.spec.kernel import State, Value, both, loop
 from nullblock.spec.machine.aligned import grow
 from nullblock.spec.machine.groups import let_outlived_go
 from nullblock.spec.machine.loaded import adopt_and_load, take_to_be_loaded
-from nullblock.spec.prompt_states import place_of_state
 from nullblock.spec.remote import caches_at_once
 from nullblock.spec.rules.deferred import put_off
 from nullblock.spec.rules.groups import drop_null, pad
@@ -25,7 +24,7 @@ from nullblock.spec.rules.pool import (
     uncache,
 )
 from nullblock.spec.sizes import full_of
-from nullblock.spec.slots import hashable, lacks_end, lacks_state, room
+from nullblock.spec.slots import hashable, lacks_end, lacks_state, place_again, room
 from nullblock.spec.state import lru
 
 
@@ -106,8 +105,9 @@ def cache_again(s: State, t: Value) -> None:
     (GROUP-71).
     """
     if lacks_state(s, t):
+        i = place_again(s, t)
         publish_again(s, t)
-        s.k.tell(stored_again, s, t, place_of_state(s, t))
+        s.k.tell(stored_again, s, t, i)
 
 
 def free(s: State, r: Value) -> None:

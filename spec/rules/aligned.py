@@ -1,15 +1,17 @@
 """Tables of Mamba layers in the mode `align`: how they grow. Of others there is nothing here."""
 
 from nullblock.spec.aligned import (
+    inner_end,
     is_aligned,
     is_gap,
+    keeps_inner,
     moves_along,
     next_swept,
     next_to_move,
     noted_before,
 )
 from nullblock.spec.hybrid import adopted
-from nullblock.spec.kernel import State, Value, both, either, ensure, neg, require, rule
+from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
 from nullblock.spec.slots import lacks_place
 from nullblock.spec.state import turn
 
@@ -17,13 +19,19 @@ from nullblock.spec.state import turn
 @rule("GROUP-30", "T")
 def note_before(s: State, t: Value) -> None:
     """When an aligned table gets longer, the place of the state that the step begins with is
-    noted, and how many places there were.
+    noted, and how many places there were; and whether it keeps an inner state (GROUP-72).
 
     Source: MambaManager.allocate_new_blocks.
     """
     require(turn(s, s.k.owner(t)), "the request is being given slots")
     require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
     require(s.grows[t] == 0, "it is not noted yet")
+    inner = keeps_inner(s, t)
+    if s.k.keeps_inner:
+        end, r = inner_end(s, t, s.goal), s.k.owner(t)
+        known = either(neg(s.k.caching), inner == 0, end <= s.ntok[r])
+        ensure(known, "the tokens of a state that can be hit are known")
+        s.inner[t] = ite(inner == 1, s.goal, 0)
     s.before[t] = noted_before(s, t, adopted(s, t))
     s.grows[t] = s.tlen[t] + 1
 
@@ -71,6 +79,7 @@ def forget_before(s: State, t: Value) -> None:
         if s.tlen[t] == 0:
             s.before[t] = 0
             s.grows[t] = 0
+            s.inner[t] = 0
             s.swept[t] = 0
 
 

@@ -20,7 +20,6 @@ from nullblock.spec.kernel import (
     rule,
 )
 from nullblock.spec.mamba import has_a_place
-from nullblock.spec.prompt_states import place_of_state
 from nullblock.spec.rules.aligned import forget_before
 from nullblock.spec.rules.mamba import note_state, note_taken
 from nullblock.spec.sessions import chain
@@ -30,6 +29,7 @@ from nullblock.spec.slots import (
     known_now,
     lacks_end,
     lacks_state,
+    place_again,
     prompt_end_of,
     room,
     slots,
@@ -254,7 +254,8 @@ def publish_end(s: State, t: Value) -> None:
 @rule("GROUP-71", "T")
 def publish_again(s: State, t: Value) -> None:
     """The state that a prompt can be hit by is cached again, if it was evicted from outside, as
-    long as its request computes no further block.
+    long as its request computes no further block; and so is an inner state (GROUP-72) until its
+    request is scheduled again.
 
     Source: MambaManager._cache_partial_tail_block, BlockPool.cache_partial_block. Only in
     vllm-0.32.0.
@@ -265,7 +266,7 @@ def publish_again(s: State, t: Value) -> None:
     require(s.leaving == 0, "nobody is half-way out")
     require(s.ncached[t] >= cached_of(s, t, known_now(s, r)), "the full ones are cached")
     require(lacks_state(s, t), "the state is there, and known by nothing")
-    i = place_of_state(s, t)
+    i = place_again(s, t)
     _know(s, s.tab[t, i], chain(s, t, i))
 
 

@@ -288,6 +288,7 @@ def _traces() -> dict[str, bytes]:
         "kept free": trace_of(KEPT_FREE, semantics="vllm-0.32.0"),
         "a gate ahead": trace_of(GATE_AHEAD, semantics="vllm-0.32.0"),
         "loads ahead": trace_of(LOADS_AHEAD, semantics="vllm-0.32.0"),
+        "within a step": trace_of(_vector("aligned-state-within-a-step"), semantics="vllm-0.32.0"),
         "handed off": trace_of(_vector("handoffs-must-arrive"), semantics="vllm-0.32.0"),
         "reset raises": trace_of(HELD),
         **{name: trace_of(scenarios()[name]) for name in FEATURES},

@@ -75,6 +75,7 @@ TABLE: dict[str, Expected] = {
     "header.config.groups.cross_attention": Unsaid(),
     "header.config.groups.sink_len": Damage(),
     "header.config.groups.num_speculative_blocks": INPUT,
+    "header.config.groups.prefill_checkpoint_alignment": INPUT,
     "header.config.mamba_split": INPUT,
     "header.config.max_num_batched_tokens": INPUT,
     "header.config.max_concurrent_batches": INPUT,

@@ -29,6 +29,7 @@ from fuzz.cross import with_cross
 from fuzz.encoder_scenarios import encoder_scenario, items_scenario
 from fuzz.encoder_waits import ENCODER, encoder_waits, later_items
 from fuzz.groups import MAMBA, with_groups, with_hybrid, with_mamba, with_window
+from fuzz.inner_states import NEEDS, with_inner
 from fuzz.lockstep import Scenario
 from fuzz.ranks import with_ranks
 
@@ -142,6 +143,14 @@ def _of_layers() -> Iterable[Family]:
         reach_groups.told,
         CORE_FEATURES | {Feature.drafts, Feature.hybrid, Feature.block_sizes},
         ALL_FEATURES,
+        watching=reach_groups.watching,
+    )
+    yield Family(
+        "later-states",
+        "Mamba layers that keep a state within a step",
+        with_inner,
+        reach_groups.told,
+        NEEDS,
         watching=reach_groups.watching,
     )
     yield Family(

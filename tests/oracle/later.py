@@ -32,6 +32,14 @@ def unit_of_hashes(config: dict[str, Any]) -> int | None:
     return config["hash_block_size"] if len(config["groups"]) > 1 else None
 
 
+def of_states(spec: Any, group: dict[str, Any]) -> dict[str, Any]:
+    """The fields of Mamba layers that the older release does not have."""
+    within = group.get("prefill_checkpoint_alignment", 0)
+    if not within or "num_prefill_checkpoint_blocks" not in spec.__dataclass_fields__:
+        return {}
+    return {"num_prefill_checkpoint_blocks": 1, "prefill_checkpoint_alignment": within}
+
+
 def top(config: dict[str, Any]) -> dict[str, Any]:
     """The fields of vLLM's configuration itself, which the older release derives by itself."""
     depth = config["queue_depth"] if config["async_scheduling"] else 1

@@ -135,6 +135,7 @@ def _group_spec(group: Config, default_block_size: int) -> Any:
             return interface.SinkFullAttentionSpec(**layer, sink_len=group["sink_len"])
         case "mamba":
             return interface.MambaSpec(
+                **later.of_states(interface.MambaSpec, group),
                 block_size=block_size,
                 shapes=((1,),),
                 dtypes=(torch.float32,),

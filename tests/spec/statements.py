@@ -374,6 +374,7 @@ STATEMENTS = {
     "GROUP-69": "aligned.up_to_junction",
     "GROUP-70": "prompt_states.is_awaited",
     "GROUP-71": "rules.pool.publish_again",
+    "GROUP-72": "aligned.inner_states",
     **REMOTE,
 }
 """ID to definition. The ID of one that goes stays in `RETIRED`; a new one gets a new number."""

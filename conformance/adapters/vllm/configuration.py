@@ -20,6 +20,7 @@ SINCE = {
     **dict.fromkeys(("mla", "mamba", "block_size"), "1.5"),
     **dict.fromkeys(("is_encoder_decoder", "ec_connector"), "1.6"),
     **dict.fromkeys(("cross_attention", "sink_len"), "1.6"),
+    "prefill_checkpoint_alignment": "1.8",
 }
 """The version in which words are new of a configuration, its groups and its encoder."""
 CHUNKS_SINCE = FEATURES_SINCE = "1.7"

@@ -74,14 +74,32 @@ def unsaid(scheduler: Any) -> Iterator[str]:
             yield "extra_retained_tokens"
         if not getattr(spec, "prefix_cacheable", True):
             yield "bounded_replay"
-        aligned = getattr(spec, "mamba_cache_mode", None) == "align"
-        if aligned and getattr(spec, "num_prefill_checkpoint_blocks", 0):
-            yield "num_prefill_checkpoint_blocks"
+    if any(map(_keeps_inner, specs)) and not _inner_is_told(scheduler, specs):
+        yield "num_prefill_checkpoint_blocks"
     sparse = getattr(cache, "prefix_cache_retention_interval", None) is not None
     if caching and sparse and not SPARSE.isdisjoint(type(spec).__name__ for spec in specs):
         yield "prefix_cache_retention_interval"
     if caching and _are_apart(specs):
         yield "equal_groups_apart"
+
+
+def _keeps_inner(spec: Any) -> bool:
+    """Whether a step may keep a state within it."""
+    aligned = getattr(spec, "mamba_cache_mode", None) == "align"
+    return aligned and getattr(spec, "num_prefill_checkpoint_blocks", 0) > 0
+
+
+def _inner_is_told(scheduler: Any, specs: list[Any]) -> bool:
+    """Whether such states are where `prefill_checkpoint_alignment` says: not if an EAGLE-like
+    method drops what is hit, nor where hashes are of other sizes than blocks. Layers that keep one
+    and never where stand beside none that keep some.
+    """
+    kept = [s.prefill_checkpoint_alignment is None for s in specs if _keeps_inner(s)]
+    covered = scheduler.kv_cache_manager.block_pool.hash_block_size
+    alike = all(s.block_size == covered for s in specs if _keeps_inner(s))
+    drops = getattr(scheduler, "use_eagle_block_drop", False)
+    caching = scheduler.kv_cache_manager.enable_caching
+    return bool(caching and alike and not drops and len(set(kept)) == 1)
 
 
 def _are_apart(specs: list[Any]) -> bool:
@@ -106,6 +124,8 @@ def _told(spec: Any) -> Fields:
     fields: Fields = {"mamba": spec.mamba_cache_mode}
     if spec.num_speculative_blocks:
         fields["num_speculative_blocks"] = spec.num_speculative_blocks
+    if _keeps_inner(spec) and spec.prefill_checkpoint_alignment:
+        fields["prefill_checkpoint_alignment"] = spec.prefill_checkpoint_alignment
     return fields
 
 
