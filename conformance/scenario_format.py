@@ -167,6 +167,13 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     decode_context_parallel_size: AtLeast1 | UnsetType = UNSET
     prefill_context_parallel_size: AtLeast1 | UnsetType = UNSET
     """Ranks among which the tokens of a block are divided, in decode and in prefill; unset: 1."""
+    runner_type: Literal["generate", "pooling"] | UnsetType = UNSET
+    """What the model makes: tokens, if unset, or vectors and no tokens. Lines after 0.22.1 ask."""
+
+    @property
+    def makes_vectors(self) -> bool:
+        """Whether the model makes vectors and no tokens."""
+        return self.runner_type == "pooling"
 
     @property
     def dcp_world_size(self) -> int:

@@ -37,6 +37,7 @@ def check(scenario: Scenario) -> None:
     """Raise for the first impossible combination, then for the first feature out of scope."""
     _check_possible(scenario.config)
     _check_items(scenario)
+    _check_vectors(scenario)
     drafting.check(scenario)
     for feature, place in _features(scenario):
         raise OutOfScope(f"{feature} is out of scope", IN_SCOPE, place)
@@ -95,6 +96,7 @@ def _configured(config: Config) -> Iterator[tuple[Feature, str]]:
         (Feature.encoder_decoder, "encoder", _is_encoder_decoder(config)),
         (Feature.clients, "include_finished_set", config.has_clients),
         (Feature.v2_model_runner, "use_v2_model_runner", config.use_v2_model_runner),
+        (Feature.pooling, "runner_type", config.makes_vectors),
         (Feature.drafts, "num_spec_tokens", config.num_spec_tokens > 0),
         (Feature.drafts, "drafts", config.drafts is not UNSET),
         (Feature.drafts, "groups", groups.are_marked_alone(config)),
@@ -157,7 +159,8 @@ def _asked(event: Event, config: Config, ids: Collection[str]) -> Iterator[Featu
 
 def _is_refused_by_a_front_end(event: Add, config: Config) -> bool:
     possible = event.max_tokens >= 1 and 0 <= event.min_tokens <= event.max_tokens
-    return not (possible and 1 <= len(event.prompt) < config.max_model_len)
+    longest = config.max_model_len - (not config.makes_vectors)
+    return not (possible and 1 <= len(event.prompt) <= longest)
 
 
 def check_in_flight(features: frozenset[Feature], place: str) -> None:
@@ -178,6 +181,19 @@ def _check_possible(config: Config) -> None:
         check_encoder(config.encoder, config.max_num_batched_tokens)
     if "\0" in str(config.hash_seed):
         raise ScenarioError("a zero character", "remove it", "config.hash_seed")
+
+
+def _check_vectors(scenario: Scenario) -> None:
+    """Refuse what no model is asked for that makes vectors and no tokens."""
+    if not scenario.config.makes_vectors:
+        return
+    what = "of a model that makes vectors and no tokens is out of scope"
+    if scenario.config.num_spec_tokens:
+        raise OutOfScope(f"speculative decoding {what}", "leave it out", "config.num_spec_tokens")
+    for index, event in enumerate(scenario.events):
+        if isinstance(event, Add) and not event.pooling:
+            place = f"events[{index}]"
+            raise OutOfScope(f"a request for tokens {what}", "vLLM refuses it", place)
 
 
 def _check_items(scenario: Scenario) -> None:

@@ -84,6 +84,7 @@ class Env(Collections, Grouped, Heaps, Prompts):
         self.second_runner = config.use_v2_model_runner
         self.stages = config.stages
         self.wants_vectors = config.pooling
+        self.makes_vectors = config.makes_vectors
         self.tells_ends = config.include_finished_set
         self.connector = config.connector
         self.defers = config.steps_overlap

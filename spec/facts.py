@@ -131,6 +131,8 @@ class Config:
     """Whether clients are told which of their requests have ended."""
     pooling: bool = False
     """Whether requests may want a vector instead of tokens."""
+    makes_vectors: bool = False
+    """Whether the model makes vectors and no tokens: a later line looks at it (RUN-44)."""
     mamba_split: int = 0
     """Tokens in a block at whose ends the steps of a prefill end, where Mamba layers keep only the
     states at ends of steps; 0: they end anywhere.

@@ -46,6 +46,8 @@ def counts_outputs(s: State) -> Value:
     Source: AsyncScheduler._update_after_schedule. In vllm-0.22.1 synchronous scheduling does not
     count them: a request preempted and resumed with its output in flight samples it again.
     """
+    if later.makes_no_tokens(s):
+        return False
     return either(s.k.asynchronous, s.k.sem.outputs_owed_once)
 
 

@@ -203,6 +203,21 @@ def granted(s: State, n: Value) -> Value:
     return ite(n < 0, 0, n) if s.k.sem.grants_not_negative else n
 
 
+@clause("RUN-44")
+def makes_no_tokens(s: State) -> Value:
+    """Where a model makes vectors and no tokens, a step leaves no room for a token: what is
+    computed of a prompt may be as long as max_model_len, and no vector counts as in flight.
+
+    Source: Scheduler.num_sampled_tokens_per_step. Only in vllm-0.32.0.
+    """
+    return s.k.makes_vectors if s.k.sem.vectors_take_no_place else False
+
+
+def beyond(s: State) -> Value:
+    """One more than may be computed of a request that runs."""
+    return s.k.max_len + 1 if makes_no_tokens(s) else s.k.max_len
+
+
 @clause("WAIT-31")
 def headroom(s: State) -> Value:
     """While somebody runs, a request is admitted only if the watermark's blocks stay free.

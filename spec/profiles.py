@@ -121,6 +121,7 @@ VLLM_0_32_0 = Semantics(
     lone_prefill_uncut=True,
     grants_not_negative=True,
     least_token_budget=True,
+    vectors_take_no_place=True,
     resumes_await_output=True,
     admission_watermark=True,
     resets_report_preempted=True,

@@ -271,6 +271,10 @@ class Semantics:
     """RUN-41: a request that is beyond max_model_len gets no token, instead of less than none."""
     least_token_budget: bool = False
     """RUN-42: max_num_batched_tokens bounds a step even where max_num_scheduled_tokens is more."""
+    vectors_take_no_place: bool = False
+    """RUN-44: a step of a model that makes no tokens leaves no place for one, neither below
+    max_model_len nor among what is in flight.
+    """
     resumes_await_output: bool = False
     """WAIT-30: a request preempted with output in flight is resumed when that has arrived, and is
     passed by others until then.

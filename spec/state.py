@@ -186,7 +186,8 @@ def last_in_flight(s: State, r: Value) -> Value:
 @clause("RUN-2")
 def tokens_to_run(s: State, r: Value) -> Value:
     """A running request gets the tokens it is behind, those in flight that are scheduled ahead and
-    drafts included, as far as chunk, budget and max_model_len - 1 allow.
+    drafts included, as far as chunk, budget and max_model_len - 1 allow, without which a model
+    does that makes no tokens (RUN-44).
 
     Source: Scheduler.schedule, running phase. In vllm-0.22.1 the number may be negative for a
     prompt longer than max_model_len.
@@ -198,7 +199,7 @@ def uncut_to_run(s: State, r: Value) -> Value:
     """The same as its encoder inputs are planned for it."""
     if either(last_in_flight(s, r), later.sits_out(s, r)):
         return 0
-    n = least(chunk(s, behind(s, r)), s.k.max_len - 1 - s.comp[r])
+    n = least(chunk(s, behind(s, r)), later.beyond(s) - 1 - s.comp[r])
     return encoder.granted(s, r, cut_first(s, r, s.comp[r], later.granted(s, n)))
 
 

@@ -33,6 +33,7 @@ def environment(size: int, **constants: Any) -> Any:
     always |= dict.fromkeys(("windowed", "several", "encodes", "mamba", "aligns", "split"), False)
     always |= dict.fromkeys(("sessions", "wants_vectors", "connector", "spans", "defers"), False)
     always |= dict.fromkeys(("crosses", "encoder_decoder", "keeps_embeddings"), False)
+    always["makes_vectors"] = False
     k = SimpleNamespace(block_size=size, **always, **constants)
     k.blocks = lambda tokens: Env.blocks(k, tokens)  # type: ignore[arg-type]
     k.full = lambda tokens: Env.full(k, tokens)  # type: ignore[arg-type]

@@ -91,6 +91,8 @@ _SETTINGS = (
 def engine_config(config: Config) -> SimpleNamespace:
     """The fields of vLLM's configuration that a scheduler reads."""
     settings = {name: getattr(config, name) for name in _SETTINGS}
+    if config.makes_vectors:
+        settings["runner_type"] = "pooling"
     made = vllm_config(**settings, mamba_cache_mode=mamba_cache_mode(config))
     if config.encoder:
         encoder, model = config.encoder, made.model_config

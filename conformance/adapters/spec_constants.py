@@ -118,6 +118,7 @@ def constants(config: Config, semantics: Semantics) -> facts.Config:
         use_v2_model_runner=config.use_v2_model_runner,
         pipeline_parallel_size=config.pipeline_parallel_size,
         include_finished_set=config.has_clients,
+        makes_vectors=config.makes_vectors,
         semantics=semantics,
     )
 

@@ -33,7 +33,7 @@ LAYERS = ("groups", "mamba_split", "num_spec_tokens", "spec_method")
 SEATS = ("max_num_seqs", "scheduler_reserve_full_isl", "num_blocks", "policy")
 POOL = ("num_blocks", "block_size", "policy")
 SETTINGS: dict[str, tuple[str, ...]] = {
-    "RUN": (*BUDGET, "max_model_len", *LAYERS),
+    "RUN": (*BUDGET, "max_model_len", "runner_type", *LAYERS),
     "WAIT": (*BUDGET, *SEATS, *LAYERS),
     "ALLOC": POOL,
     "PREEMPT": POOL,

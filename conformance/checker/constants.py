@@ -32,6 +32,7 @@ def constants(header: Header, semantics: Semantics) -> facts.Config:
         mamba_split=c.mamba_split,
         max_loras=c.max_loras,
         use_v2_model_runner=c.use_v2_model_runner,
+        makes_vectors=c.runner_type == "pooling",
         pipeline_parallel_size=c.pipeline_parallel_size,
         encoder=None if c.encoder is UNSET else _encoder(c.encoder),
         connector=c.connector is not UNSET,

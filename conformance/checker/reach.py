@@ -61,8 +61,12 @@ def why_not(header: Header, semantics: Semantics, feature: str) -> str | None:
     return None
 
 
-def at_odds(features: Collection[str]) -> Iterator[str]:
-    """What no rules are shown to say of features that one request has together."""
+def at_odds(config: TraceConfig, features: Collection[str]) -> Iterator[str]:
+    """What no rules are shown to say of features that one request has together, or of such a
+    request of the model.
+    """
+    if config.runner_type == "pooling" and POOLING not in features:
+        yield "tokens of a model that makes none,"
     if POOLING in features:
         for name in (GRAMMARS, RESUMABLE):
             if name in features:
@@ -72,6 +76,8 @@ def at_odds(features: Collection[str]) -> Iterator[str]:
 def _together(config: TraceConfig) -> Iterator[str]:
     """What no rules are shown to say of features that are on together."""
     groups = config.groups
+    if config.runner_type == "pooling" and config.num_spec_tokens:
+        yield "drafts of a model that makes no tokens"
     yield from _under_eagle(config)
     yield from _across(config)
     if len(groups) < 2:

@@ -249,7 +249,10 @@ class Replay:
         """
         missing = [*items.unknown(self.s, request, sizes), *remote.unknown(self.k, request)]
         reasons = (why_not(self.header, self.k.sem, feature) for feature in request.features)
-        missing += [*(why for why in reasons if why is not None), *at_odds(request.features)]
+        missing += [
+            *(why for why in reasons if why is not None),
+            *at_odds(self.header.config, request.features),
+        ]
         if missing:
             raise NotRecorded(*(f"{why} of request {request.id}" for why in missing))
         changed = GRAMMARS in request.features and self.k.let_wait()

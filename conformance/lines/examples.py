@@ -308,6 +308,13 @@ EXAMPLES: dict[str, Example] = {
         "One number is the budget, the one that is set for it; that it exceeds the worker's "
         "buffers is for the configuration to refuse, and no decision of a step.",
     ),
+    "vectors_take_no_place": Example(
+        "vectors-take-no-place",
+        "Scheduler.num_sampled_tokens_per_step",
+        "One limit holds for whatever is made of a prompt: longer ones are refused "
+        "(reject_unservable), and wait for nothing. What is in flight counts, token or vector.",
+        Feature.pooling,
+    ),
     "resumes_await_output": Example(
         "others-pass-whom-output-is-owed",
         "Scheduler.schedule: num_stale_output_tokens; pull requests 46066, 49860",

@@ -118,6 +118,9 @@ def configured(config: Config, semantics: Semantics) -> TraceConfig:
         groups=groups if is_told else [],
         max_loras=config.max_loras or 0,
         use_v2_model_runner=config.use_v2_model_runner,
+        runner_type="pooling"
+        if config.makes_vectors and semantics.vectors_take_no_place
+        else "generate",
         encoder=_encoder(config),
         connector=_connector(config, semantics),
         max_num_batched_tokens=config.max_num_batched_tokens

@@ -130,6 +130,10 @@ class TraceConfig(Piece, frozen=True, kw_only=True):
     """Tokens in a block at whose ends the steps of a prefill end, where some Mamba layers keep
     only the state that a step ends with; 0: they end anywhere."""
 
+    runner_type: Literal["generate", "pooling"] = "generate"
+    """What the model makes: tokens, or vectors and no tokens, for which a step leaves no place in
+    lines after vllm-0.22.1."""
+
     def __post_init__(self) -> None:
         own = [group.block_size for group in self.groups if group.block_size]
         if own and len(self.groups) == 1:
@@ -191,6 +195,7 @@ SINCE = {
     **dict.fromkeys(("groups", "max_num_batched_tokens", "max_loras", "encoder"), "1.3"),
     **dict.fromkeys(("connector", "max_concurrent_batches"), "1.4"),
     **dict.fromkeys(("use_v2_model_runner", "mamba_split"), "1.5"),
+    "runner_type": "1.8",
 }
 """The version of the format in which a constant is new, of those that 1.1 does not have."""
 GRAMMARS_SINCE, SESSIONS_SINCE, CHUNKS_SINCE = "1.3", "1.4", "1.7"
@@ -248,6 +253,7 @@ def features_of(config: TraceConfig) -> list[str]:
     found += ["eagle_group"] if config.has_eagle_groups else []
     found += ["max_loras"] if config.max_loras else []
     found += ["v2_model_runner"] if config.use_v2_model_runner else []
+    found += ["pooling_model"] if config.runner_type == "pooling" else []
     found += ["encoder_decoder"] if config.is_encoder_decoder else []
     found += ["ec_connector"] if config.loads_items else []
     return found + ([] if config.connector is UNSET else ["kv_connector"])

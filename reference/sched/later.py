@@ -52,6 +52,14 @@ def is_owed_output(request: Request) -> bool:
     return request.num_stale_output_tokens != 0 and not request.drop_stale_output
 
 
+def num_sampled_tokens(vllm_config: Any, semantics: Semantics) -> int:
+    """Tokens that a step samples of a request that it computes to its end, and leaves room for:
+    none where the model makes vectors alone.
+    """
+    kind = getattr(vllm_config.model_config, "runner_type", "generate")
+    return 0 if kind == "pooling" and semantics.vectors_take_no_place else 1
+
+
 def stages(vllm_config: Any, async_scheduling: bool, semantics: Semantics) -> int:
     """Steps from one token of a request to its next: as many as a pipeline has stages, where the
     second model runner is scheduled ahead, which passes sampled tokens on in a ring.

@@ -82,9 +82,8 @@ class RunningPhase(Reclaim, Drafts, EncoderInputs, MambaSplit):
         threshold = self._long_prefill_token_threshold
         if 0 < threshold < num_new_tokens:
             num_new_tokens = threshold
-        num_new_tokens = min(
-            num_new_tokens, token_budget, self.max_model_len - 1 - request.num_computed_tokens
-        )
+        longest = self.max_model_len - self.num_sampled_tokens_per_step
+        num_new_tokens = min(num_new_tokens, token_budget, longest - request.num_computed_tokens)
         if num_new_tokens < 0 and self.semantics.grants_not_negative:
             return 0
         return num_new_tokens

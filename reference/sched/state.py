@@ -174,6 +174,11 @@ class SchedulerState:
         # vLLM's synchronous scheduler does not count them, so that a request which is preempted
         # and resumed while its output is in flight samples the same position twice.
         self._counts_placeholders = self.async_scheduling or self.semantics.outputs_owed_once
+        self.num_sampled_tokens_per_step = later.num_sampled_tokens(
+            self.vllm_config, self.semantics
+        )
+        if self.num_sampled_tokens_per_step == 0:
+            self._counts_placeholders = False
 
         self._make_connector()
         self._make_kv_cache(block_size if hash_block_size is None else hash_block_size)

@@ -73,7 +73,7 @@ class SymbolicEnv(OneGroup):
     """Nobody is a session; where some are, states are searched, not proved."""
     tells_ends = False
     """Clients are told of no ends; where they are, states are searched, not proved."""
-    wants_vectors = False
+    wants_vectors = makes_vectors = False
     """No request wants a vector; those that do are searched, not proved."""
     connector = False
     """There is no KV connector; requests whose KV is loaded are searched, not proved."""

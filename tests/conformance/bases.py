@@ -290,6 +290,7 @@ def _traces() -> dict[str, bytes]:
         "loads ahead": trace_of(LOADS_AHEAD, semantics="vllm-0.32.0"),
         "within a step": trace_of(_vector("aligned-state-within-a-step"), semantics="vllm-0.32.0"),
         "handed off": trace_of(_vector("handoffs-must-arrive"), semantics="vllm-0.32.0"),
+        "no tokens": trace_of(_vector("vectors-take-no-place"), semantics="vllm-0.32.0"),
         "reset raises": trace_of(HELD),
         **{name: trace_of(scenarios()[name]) for name in FEATURES},
         "turns": trace_of(scenarios()["sessions"], semantics="normative"),

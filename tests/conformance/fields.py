@@ -119,6 +119,7 @@ EMPTY: dict[str, Any] = {
 CHOICES = {
     "pause_state": ("PAUSED_ALL", "PAUSED_NEW", "UNPAUSED"),
     "policy": ("fcfs", "priority"),
+    "runner_type": ("generate", "pooling"),
     "spec_method": ("ngram", "eagle", "draft_model"),
     "block_ids": ("exact", "opaque", "absent"),
     "start": ("empty", "unknown"),

@@ -13,6 +13,7 @@ from traces import trace_of, unsealed
 
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.checker.verdict import Verdict
+from nullblock.conformance.errors import OutOfScope
 
 ADD: dict[str, Any] = {"op": "add", "prompt": {"range": [0, 11]}, "max_tokens": 4}
 SCENARIO: dict[str, Any] = {
@@ -95,6 +96,34 @@ def test_what_nobody_has_shown_beside_a_vector_is_refused_by_name(name: str) -> 
     verdict = judged(lines)
     assert verdict.verdict == "INCONCLUSIVE"
     assert verdict.missing == [f"the feature {REFUSED[name]} beside a vector of request 0"]
+
+
+ALONE = {
+    "config": SCENARIO["config"] | {"runner_type": "pooling"},
+    "events": [*SCENARIO["events"]],
+}
+"""A model that makes no tokens, of which some are wanted."""
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_model_that_makes_no_tokens_is_asked_for_none(profile: str) -> None:
+    """Nor for drafts, in scenarios and in traces."""
+    vector, _, run = ALONE["events"]
+    config = ALONE["config"]
+    with pytest.raises(OutOfScope, match=r"a request for tokens .* makes vectors"):
+        lines_of(ALONE, profile)
+    with pytest.raises(OutOfScope, match=r"speculative decoding .* makes vectors"):
+        lines_of({"config": config | {"num_spec_tokens": 1}, "events": [vector, run]}, profile)
+    lines = lines_of({"config": config, "events": [vector, run]}, profile)
+    assert judged(lines).verdict == "CONFORMS"
+    told = lines[0]["config"] | {"runner_type": "pooling"}
+    lines[0]["config"] = told
+    of_kind(lines, "add")[0].pop("features")
+    missing = "tokens of a model that makes none, of request 0"
+    assert judged(lines).missing == [missing]
+    lines[0]["config"] = told | {"num_spec_tokens": 1}
+    lines[0]["observed"]["draft"] = "complete"
+    assert judged(lines).missing[0] == "drafts of a model that makes no tokens"
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -16,8 +16,8 @@ from nullblock.conformance.adapters.vllm.recording import Recording
 from nullblock.conformance.checker import Verdict, check
 from nullblock.conformance.scenario_format import Group
 from nullblock.conformance.trace.reader import TraceReader
-from nullblock.conformance.trace.records import End, Feature, Gap, Header, Output, Schedule
-from nullblock.reference.sched.async_scheduler import AsyncScheduler
+from nullblock.conformance.trace.records import Feature, Gap, Header, Output, Schedule
+from nullblock.reference.sched import later
 from nullblock.reference.sched.scheduler import Scheduler
 from nullblock.spec.profiles import profile
 
@@ -216,35 +216,20 @@ def test_hits_that_differ_by_group_are_named(groups: int, differs: bool) -> None
     assert named == (differs and groups > 1)
 
 
-class Samples(Recorded):
-    """Leaves no room for a token in any step, as vLLM 0.32.0 does for pooling models."""
-
-    num_sampled_tokens_per_step = 0
-
-
-class SamplesAhead(Recording, AsyncScheduler):
-    """The same, scheduling ahead."""
-
-    engine_version = Recorded.engine_version
-    num_sampled_tokens_per_step = 0
-
-
-def test_models_that_sample_nothing_are_named(
-    where: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A prompt as long as may be, and whatever is scheduled ahead."""
-    monkeypatch.setattr(adapter, "Scheduler", Samples)
+def test_models_that_make_no_tokens_are_told(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a word of the header, whatever the length of a prompt; that a model makes no sequence of
+    tokens is named, and is no such word.
+    """
+    monkeypatch.setattr(later, "num_sampled_tokens", lambda *_: 0)
     one = engine(max_model_len=8)
-    one.add(request("a", 7))
-    one.add(request("b", 8))
+    one.add(request("a", 8))
     one.scheduler.shutdown()
-    header, a, b = (record for record in records(where) if not isinstance(record, End))
-    assert (header.features, a.features) == ([], [])
-    assert b.features == ["prompt_of_max_model_len"]
-    where.unlink()
-    monkeypatch.setattr(adapter, "AsyncScheduler", SamplesAhead)
-    engine(async_scheduling=True).scheduler.shutdown()
-    assert records(where)[0].features == ["no_sampled_token_ahead"]
+    header, a, _ = records(where)
+    assert (header.config.runner_type, header.features) == ("pooling", ["pooling_model"])
+    assert (header.version, header.unknown_features, a.features) == ("1.7", [], [])
+    one.scheduler.vllm_config.model_config.is_diffusion = True
+    assert configuration.features(one.scheduler) == ["diffusion"]
+    assert "runner_type" not in configuration.constants(one.scheduler)
 
 
 @pytest.mark.parametrize(

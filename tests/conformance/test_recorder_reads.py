@@ -31,7 +31,7 @@ TOLD = {
     " max_admission_blocks_per_request sink_len sliding_window",
     "kv_transfer_config": "is_kv_consumer kv_load_failure_policy",
     "lora_config": "max_loras",
-    "model_config": "is_encoder_decoder max_model_len supports_multimodal_inputs",
+    "model_config": "is_encoder_decoder max_model_len runner_type supports_multimodal_inputs",
     "parallel_config": "pipeline_parallel_size",
     "scheduler_config": "async_scheduling disable_chunked_mm_input enable_chunked_prefill"
     " encoder_cache_size long_prefill_token_threshold max_num_batched_tokens max_num_seqs policy"
@@ -56,7 +56,6 @@ NAMED = {
     "kv_cache_spec.rswa_window": "kv_cache_spec:",
     "kv_transfer_config.is_kv_producer": "register_finished_partial_tail",
     "model_config.is_diffusion": "diffusion",
-    "model_config.runner_type": "no_sampled_token_ahead",
     "parallel_config.decode_context_parallel_size": "context_parallelism",
     "parallel_config.prefill_context_parallel_size": "context_parallelism",
     "scheduler_config.long_prefill_token_threshold_adaptive": (

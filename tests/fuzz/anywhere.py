@@ -46,6 +46,7 @@ class Maker:
         """Ids that were added, the latest last."""
         self.sessions: set[str] = set()
         self.has_sessions = dice.chance(40) and Feature.streaming in features
+        self.has_sessions &= "runner_type" not in self.config
         self.events: list[Fields] = []
         """Those of this turn."""
         self.stubborn = dice.pick((0, 5, 20, 100))

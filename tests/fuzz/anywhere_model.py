@@ -4,6 +4,7 @@ A scenario first draws how much is mixed; then each kind of thing is in it or no
 is. So features stand beside one another that nobody thought of together.
 """
 
+import zlib
 from math import gcd
 from typing import Any
 
@@ -32,7 +33,14 @@ def config(dice: Choices, features: frozenset[Feature]) -> Fields:
         made["encoder"] = encoder(dice, made, features)
     if _some(dice, features, mixed, Feature.lora_cap):
         made["max_loras"] = dice.pick((0, 1, 1, 2, 3))
+    if Feature.pooling in features and "num_spec_tokens" not in made and _one_in(20, made):
+        made["runner_type"] = "pooling"
     return made
+
+
+def _one_in(many: int, made: Fields) -> bool:
+    """By what is drawn already, so that no other draw depends on it."""
+    return zlib.crc32(repr(made).encode()) % many == 0
 
 
 def _some(dice: Choices, features: frozenset[Feature], percent: float, *of: Feature) -> bool:

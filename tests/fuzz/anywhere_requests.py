@@ -108,9 +108,12 @@ class Requests:
         dice, features = self.dice, self.features
         if Feature.prompt_embeds in features and dice.chance(self.mixed / 4):
             event["prompt_embeds"] = {"seed": dice.integer(0, 2), "with_tokens": dice.chance(50)}
-        if Feature.pooling in features and dice.chance(self.mixed / 6):
-            if "grammar" not in event:
-                event["pooling"] = True
+        wants_vector = Feature.pooling in features and dice.chance(self.mixed / 6)
+        if self.config.get("runner_type") == "pooling":
+            event.pop("grammar", None)
+            wants_vector = True
+        if wants_vector and "grammar" not in event:
+            event["pooling"] = True
         if "encoder" in self.config and dice.chance(70):
             event["mm_features"] = self.items(_length(event["prompt"]))
 

@@ -21,6 +21,7 @@ from fuzz import (
     reach_groups,
     repetition,
     second_line,
+    vectors,
     waits,
     waits_reach,
 )
@@ -245,6 +246,15 @@ def _of_settings() -> Iterable[Family]:
         repetition.reached,
         repetition.NEEDS,
         repetition.WANTS,
+        every=1,
+    )
+    yield Family(
+        "vectors",
+        "models that make vectors and no tokens",
+        vectors.with_vectors,
+        vectors.reached,
+        vectors.NEEDS,
+        ALL_FEATURES,
         every=1,
     )
     yield Family(

@@ -36,6 +36,7 @@ OF = {
     "remote": Feature.kv_connector,
     "cross": Feature.cross_attention,
     "mamba": Feature.aligned_mamba,
+    "vectors": Feature.pooling,
 }
 """The families beside the line's own, and the feature that each is about."""
 BESIDE = (

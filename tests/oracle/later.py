@@ -16,7 +16,6 @@ MODEL: dict[str, Any] = {
     "supports_multimodal_inputs": False,
     "uses_mrope": False,
     "is_diffusion": False,
-    "runner_type": "generate",
     "return_sampling_mask": False,
 }
 OBSERVABILITY: dict[str, Any] = {

@@ -178,6 +178,7 @@ def _vllm_config(config: Config, mamba_cache_mode: str) -> SimpleNamespace:
             is_multimodal_model=False,
             enable_return_routed_experts=False,
             **later.MODEL,
+            runner_type=config.get("runner_type", "generate"),
         ),
         parallel_config=SimpleNamespace(
             data_parallel_index=0,

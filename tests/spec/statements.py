@@ -103,6 +103,7 @@ STATEMENTS = {
     "DRAFT-42": "later.left",
     "RUN-42": "facts.token_budget",
     "RUN-43": "later.sits_out",
+    "RUN-44": "later.makes_no_tokens",
     "WAIT-30": "later.may_resume",
     "WAIT-31": "later.headroom",
     "WAIT-60": "later.is_open",

@@ -21,6 +21,7 @@ SINCE = {
     **dict.fromkeys(("is_encoder_decoder", "ec_connector"), "1.6"),
     **dict.fromkeys(("cross_attention", "sink_len"), "1.6"),
     "prefill_checkpoint_alignment": "1.8",
+    "runner_type": "1.8",
 }
 """The version in which words are new of a configuration, its groups and its encoder."""
 CHUNKS_SINCE = FEATURES_SINCE = "1.7"
@@ -131,6 +132,8 @@ def constants(scheduler: Any) -> dict[str, Any]:
         found["pipeline_parallel_size"] = scheduler.parallel_config.pipeline_parallel_size
     if scheduler.use_v2_model_runner:
         found["use_v2_model_runner"] = True
+    if makes_vectors(scheduler):
+        found["runner_type"] = "pooling"
     found |= drafts.constants(scheduler) or {}
     if (encoder := items.constants(scheduler)) is not None:
         found["encoder"] = encoder
@@ -162,7 +165,7 @@ def features(scheduler: Any) -> list[str]:
         "long_prefill_token_threshold_adaptive": bool(
             getattr(configured, "long_prefill_token_threshold_adaptive", False)
         ),
-        "no_sampled_token_ahead": samples_nothing(scheduler) and configured.async_scheduling,
+        "pooling_model": makes_vectors(scheduler),
         "max_num_scheduled_tokens_above_batched": groups.grants_beyond_a_step(scheduler),
         "hash_block_size": pool.hash_block_size != scheduler.block_size,
         "block_sizes": any("block_size" in group for group in told),
@@ -208,11 +211,12 @@ reads of its configuration, and where each is told or named.
 """
 
 
-def samples_nothing(scheduler: Any) -> bool:
-    """Whether no step leaves room for a token that it samples: of pooling and diffusion models in
-    vLLM 0.32.0, which tells neither apart from a request that wants a vector.
+def makes_vectors(scheduler: Any) -> bool:
+    """Whether no step leaves room for a token that it samples, as vLLM 0.32.0 has it of pooling
+    models: diffusion models, of which it has the same, are named.
     """
-    return getattr(scheduler, "num_sampled_tokens_per_step", 1) == 0
+    makes_no_tokens = getattr(scheduler, "num_sampled_tokens_per_step", 1) == 0
+    return makes_no_tokens and not LATER["diffusion"](scheduler)
 
 
 def request_features(request: Any) -> list[str]:

@@ -3,14 +3,13 @@
 Steps have a module of their own; what both know is here.
 """
 
-import math
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 from nullblock.conformance.adapters.vllm import groups, items, remote
 from nullblock.conformance.adapters.vllm.backlog import Backlog
-from nullblock.conformance.adapters.vllm.configuration import events_are_on, samples_nothing
+from nullblock.conformance.adapters.vllm.configuration import events_are_on
 from nullblock.conformance.adapters.vllm.filling import Filling
 from nullblock.conformance.adapters.vllm.items import ItemNumbers
 from nullblock.conformance.adapters.vllm.numbering import (
@@ -85,7 +84,6 @@ class Observer:
         self.pool = scheduler.kv_cache_manager.block_pool
         self.caching = bool(scheduler.kv_cache_manager.enable_caching)
         self.by_priority = scheduler.policy.value == "priority"
-        self.longest = scheduler.max_model_len if samples_nothing(scheduler) else math.inf
         """Of a prompt so long a step computes the last token, where others leave it room."""
         self.numbers = RequestNumbers()
         self.chains = ChainNumbers(scheduler.kv_cache_config.num_blocks, events=self.events)
@@ -157,8 +155,6 @@ class Observer:
         if request.priority:
             facts["priority"] = request.priority
         features += clamped(facts)
-        if request.num_prompt_tokens >= self.longest:
-            features.append("prompt_of_max_model_len")
         facts |= self.place(request.request_id, facts, request.arrival_time, features)
         if self.adapters is not None and request.lora_request is not None:
             adapter = request.lora_request.lora_int_id

@@ -27,6 +27,7 @@ def vllm_config(
     use_v2_model_runner: bool = False,
     num_spec_tokens: int = 0,
     spec_method: str = "ngram",
+    runner_type: str = "generate",
 ) -> SimpleNamespace:
     """vLLM's configuration as far as a scheduler without a model looks at it.
 
@@ -56,6 +57,7 @@ def vllm_config(
             max_model_len=max_model_len,
             is_multimodal_model=False,
             enable_return_routed_experts=False,
+            runner_type=runner_type,
         ),
         parallel_config=SimpleNamespace(
             data_parallel_index=0,

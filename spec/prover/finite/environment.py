@@ -63,7 +63,8 @@ class FiniteEnv(OneGroup):
     checks = True
     drafts = skips = True
     keeps_embeddings = encoder_decoder = False
-    windowed = encodes = sessions = wants_vectors = tells_ends = connector = silences = False
+    windowed = encodes = sessions = tells_ends = connector = silences = False
+    wants_vectors = makes_vectors = False
     max_loras = 0
     NOHASH, ROOT = z3.BitVecVal(-1, BITS), z3.BitVecVal(0, BITS)
 
