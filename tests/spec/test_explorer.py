@@ -115,6 +115,8 @@ PINNED = {
     "rules-mamba": (67, 113, 13),
     "mamba-align": (171, 513, 14),
     "rules-mamba-align": (585, 968, 18),
+    "mamba-within": (430, 1_290, 13),
+    "rules-mamba-within": (570, 955, 17),
     "sessions-align": (1745, 6435, 19),
     "loads-mamba": (902, 2725, 19),
     "rules-loads-mamba": (90, 159, 13),
