@@ -98,12 +98,11 @@ def inner_states(s: State, t: Value, done: Value, tokens: Value) -> Value:
     return ite(both(spans, either(free, at == s.k.NULL)), 1, 0)
 
 
-def keeps_inner(s: State, t: Value) -> Value:
-    """1, if the step that table t grows for keeps an inner state; else 0."""
+def noted_inner(s: State, t: Value) -> Value:
+    """1, if it is noted that the step which table t grows for keeps an inner state; else 0."""
     if not s.k.keeps_inner:
         return 0
-    noted = ite(s.inner[t] == s.goal, 1, 0)
-    return ite(s.grows[t] != 0, noted, inner_states(s, t, s.goal - s.asked, s.goal))
+    return ite(both(s.grows[t] != 0, s.inner[t] == s.goal), 1, 0)
 
 
 def has_inner(s: State, t: Value, tokens: Value) -> Value:
@@ -113,7 +112,7 @@ def has_inner(s: State, t: Value, tokens: Value) -> Value:
 
 def first_kept(s: State, t: Value) -> Value:
     """The place of the first state that a growing table gets: nulls are before it."""
-    return needed(s, t, s.goal) - beside(s, t) - 1 - keeps_inner(s, t)
+    return needed(s, t, s.goal) - beside(s, t) - 1 - noted_inner(s, t)
 
 
 def state_before(s: State, t: Value, hits: Value) -> Value:

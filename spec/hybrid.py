@@ -290,7 +290,7 @@ def lacking(s: State, r: Value, tokens: Value) -> Value:
     """
     if not s.k.several:
         if s.k.aligns:
-            return lacking_states(s, r, s.goal - s.asked, s.goal, s.nhit - s.na)
+            return lacking_states(s, r, begun(s, r), s.goal, s.nhit - s.na)
         n = needed(s, r, tokens) - s.tlen[r] - (s.nhit - s.na) - overlooked(s, r)
         # What is loaded may go beyond max_model_len.
         return ite(n > 0, n, 0) if s.k.connector else n
@@ -301,7 +301,7 @@ def lacking(s: State, r: Value, tokens: Value) -> Value:
 def lacks(s: State, t: Value, tokens: Value) -> Value:
     """The same of one table, where there are several."""
     if is_aligned(s, t):
-        return lacking_states(s, t, s.goal - s.asked, s.goal, pending(s, t))
+        return lacking_states(s, t, begun(s, s.k.owner(t)), s.goal, pending(s, t))
     n = needed(s, t, tokens) - s.tlen[t] - pending(s, t) - overlooked(s, t)
     return ite(n > 0, n, 0)
 
@@ -310,7 +310,7 @@ def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
     """Of the blocks that so many tokens need, those that the gate asks for (GROUP-3)."""
     if not s.k.several:
         if s.k.aligns:
-            return lacking_states(s, r, begun(s, r), tokens, s.nhit - s.na)
+            return lacking_states(s, r, least(begun(s, r), s.k.max_len), tokens, s.nhit - s.na)
         return missing(s, r, needed(s, r, tokens), taken_off(s, r), taken_alone(s, r))
 
     return s.k.sum_over("G", lambda g: lacks_whole(s, s.k.table(r, g), tokens))
@@ -319,13 +319,17 @@ def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
 def lacks_whole(s: State, t: Value, tokens: Value) -> Value:
     """The same of one table, where there are several."""
     if is_aligned(s, t):
-        return lacking_states(s, t, begun(s, s.k.owner(t)), tokens, pending(s, t))
+        return lacking_states(
+            s, t, least(begun(s, s.k.owner(t)), s.k.max_len), tokens, pending(s, t)
+        )
     return missing(s, t, needed(s, t, tokens), taken_off(s, t), taken_alone(s, t))
 
 
 def begun(s: State, r: Value) -> Value:
-    """Tokens of r that are computed, hit or loaded, before it asks for any."""
-    return least(s.comp[r] + hit_tokens(s) + s.ext, s.k.max_len)
+    """Tokens of r that are computed, hit or loaded, before those that it asks for."""
+    is_hit = either(s.na < s.nhit, s.span < 0) if s.k.several else s.na < s.nhit
+    looked_up = both(s.looking != 0, r == s.lr)
+    return ite(is_hit, hit_tokens(s), s.comp[r]) + ite(looked_up, s.ext, 0)
 
 
 def taken_off(s: State, t: Value) -> Value:

@@ -2,15 +2,15 @@
 
 from nullblock.spec.aligned import (
     inner_end,
+    inner_states,
     is_aligned,
     is_gap,
-    keeps_inner,
     moves_along,
     next_swept,
     next_to_move,
     noted_before,
 )
-from nullblock.spec.hybrid import adopted
+from nullblock.spec.hybrid import adopted, begun
 from nullblock.spec.kernel import State, Value, both, either, ensure, ite, neg, require, rule
 from nullblock.spec.slots import lacks_place
 from nullblock.spec.state import turn
@@ -26,9 +26,9 @@ def note_before(s: State, t: Value) -> None:
     require(turn(s, s.k.owner(t)), "the request is being given slots")
     require(both(is_aligned(s, t), lacks_place(s, t)), "the aligned table lacks a place")
     require(s.grows[t] == 0, "it is not noted yet")
-    inner = keeps_inner(s, t)
     if s.k.keeps_inner:
         end, r = inner_end(s, t, s.goal), s.k.owner(t)
+        inner = inner_states(s, t, begun(s, r), s.goal)
         known = either(neg(s.k.caching), inner == 0, end <= s.ntok[r])
         ensure(known, "the tokens of a state that can be hit are known")
         s.inner[t] = ite(inner == 1, s.goal, 0)

@@ -198,7 +198,7 @@ def chosen(name: str | None, semantics: Semantics) -> list[Family]:
     """The families of that name: for ``all`` those that some engine follows the line in."""
     if name == "all":
         later = semantics == VLLM_0_32_0
-        candidates = [f for f in FAMILIES.values() if (f.name == "later") == later]
+        candidates = [f for f in FAMILIES.values() if f.name.startswith("later") == later]
         return [f for f in candidates if default_engines(f, semantics)]
     return [FAMILIES[name or ("later" if semantics == VLLM_0_32_0 else "core")]]
 

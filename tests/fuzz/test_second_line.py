@@ -45,6 +45,7 @@ BESIDE = (
     "sessions-remote",
     "encoder-waits",
     "models-waits",
+    "later-states",
     "anywhere",
 )
 """Families of several features."""
@@ -101,8 +102,8 @@ RARE |= {"loaded_blocks_come_back", "windows_zeroed", "gate_asks_behind_hits"}
 RARE |= {"chunks_asked_again", "states_noted_by_place"}
 RARE |= {"blocks_before_items", "long_tables_stay", "states_shorten_quietly"}
 """Too rare by chance: golden scenarios show them."""
-NEEDING = {"chunks_reorder": "sessions-priority", "inner_states_kept": "later-states"}
-"""Switches that a policy or a setting is needed for, beside their feature; and who has both."""
+UNDER_PRIORITY = {"chunks_reorder": "sessions-priority"}
+"""Switches that a policy is needed for, beside their feature; and the family that has both."""
 
 
 @pytest.mark.parametrize("switch", sorted({*between("normative", "vllm-0.32.0")} - RARE))
@@ -112,7 +113,7 @@ def test_every_switch_is_reached(switch: str) -> None:
     about = {feature: family for family, feature in OF.items()}
     about |= {Feature.block_sizes: "hybrid", Feature.silence: "drafts"}
     about[Feature.encoder_decoder] = "cross"
-    family = NEEDING.get(switch) or about.get(EXAMPLES[switch].feature, "later")
+    family = UNDER_PRIORITY.get(switch) or about.get(EXAMPLES[switch].feature, "later")
     assert any(_parts(drawn(family, f"reach {n}"), mutant) for n in range(130))
 
 
