@@ -30,8 +30,8 @@ class LongestHits:
     def forget_hits(self) -> None:
         """Nothing is known of any lookup."""
         self._about: Any = None
-        """What `_found` was last found for: which reading, for whom, in which cache."""
-        self._lengths: int | None = None
+        """What `_length` was last found for: which reading, for whom, in which cache."""
+        self._length: int | None = None
 
     def forall(self: Any, sorts: str, test: Any, span: Any = None, by: Any = None) -> bool:
         if by is not None and by[0] == "cached":
@@ -54,8 +54,8 @@ class LongestHits:
             most = s.ntok[s.lr] // unit
             lengths = self._likely(most) if by == "hit" else range(most, -1, -1)
             self._about = about
-            self._lengths = next(filter(test, lengths), None)
-        return self._lengths  # type: ignore[no-any-return]
+            self._length = next(filter(test, lengths), None)
+        return self._length  # type: ignore[no-any-return]
 
     def longest_first(self: Any, test: Test) -> int | None:
         """The most units of a hit of the first kind of layers for which a reading holds."""
