@@ -71,6 +71,7 @@ def running_by_the_reference(
         _long_prefill_token_threshold=threshold, max_model_len=max_len, semantics=NORMATIVE
     )
     phase.async_scheduling, phase._num_steps = False, 0
+    phase.num_sampled_tokens_per_step = 1
     request: Any = SimpleNamespace(_all_token_ids=_Sized(tokens), num_computed_tokens=computed)
     request.num_output_placeholders = request.next_sampling_step = 0
     request.spec_token_ids = ()
