@@ -294,7 +294,6 @@ def lacking(s: State, r: Value, tokens: Value) -> Value:
         n = needed(s, r, tokens) - s.tlen[r] - (s.nhit - s.na) - overlooked(s, r)
         # What is loaded may go beyond max_model_len.
         return ite(n > 0, n, 0) if s.k.connector else n
-
     return s.k.sum_over("G", lambda g: lacks(s, s.k.table(r, g), tokens))
 
 
@@ -312,7 +311,6 @@ def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
         if s.k.aligns:
             return lacking_states(s, r, least(begun(s, r), s.k.max_len), tokens, s.nhit - s.na)
         return missing(s, r, needed(s, r, tokens), taken_off(s, r), taken_alone(s, r))
-
     return s.k.sum_over("G", lambda g: lacks_whole(s, s.k.table(r, g), tokens))
 
 

@@ -110,6 +110,14 @@ def _of_one_kind() -> Iterable[Family]:
         CORE_FEATURES,
     )
     yield Family(
+        "later-states",
+        "Mamba layers that keep a state within a step",
+        with_inner,
+        reach_groups.told,
+        NEEDS,
+        watching=reach_groups.watching,
+    )
+    yield Family(
         "drafts",
         "speculative decoding",
         lambda key, size, features: with_ranks(key, drafts.seeded(key, size, features), features),
@@ -144,14 +152,6 @@ def _of_layers() -> Iterable[Family]:
         reach_groups.told,
         CORE_FEATURES | {Feature.drafts, Feature.hybrid, Feature.block_sizes},
         ALL_FEATURES,
-        watching=reach_groups.watching,
-    )
-    yield Family(
-        "later-states",
-        "Mamba layers that keep a state within a step",
-        with_inner,
-        reach_groups.told,
-        NEEDS,
         watching=reach_groups.watching,
     )
     yield Family(
