@@ -226,7 +226,7 @@ def test_models_that_make_no_tokens_are_told(where: Path, monkeypatch: pytest.Mo
     one.scheduler.shutdown()
     header, a, _ = records(where)
     assert (header.config.runner_type, header.features) == ("pooling", ["pooling_model"])
-    assert (header.version, header.unknown_features, a.features) == ("1.7", [], [])
+    assert (header.version, header.unknown_features, a.features) == ("1.8", [], [])
     one.scheduler.vllm_config.model_config.is_diffusion = True
     assert configuration.features(one.scheduler) == ["diffusion"]
     assert "runner_type" not in configuration.constants(one.scheduler)
