@@ -80,8 +80,12 @@ def _are_sized(config: Config) -> bool:
 
 def drop_hits(config: Config) -> bool:
     """Whether a lookup drops the last hit of some kind: layers of an EAGLE-like method."""
-    drafts = config.num_spec_tokens > 0 and config.spec_method == "eagle"
-    return drafts or any(group.eagle for group in config.groups)
+    return looks_ahead(config) or any(group.eagle for group in config.groups)
+
+
+def looks_ahead(config: Config) -> bool:
+    """Whether an EAGLE-like method proposes drafts."""
+    return config.num_spec_tokens > 0 and config.spec_method == "eagle"
 
 
 def block_size_of(group: Group, config: Config) -> int:

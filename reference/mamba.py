@@ -22,10 +22,11 @@ from nullblock.reference.utils import cdiv
 
 def keeps_inner(begin: int, end: int, block_size: int, alignment: int) -> bool:
     """Whether a step from a block's end on may keep the state at ``end`` within it: a whole block
-    is before that, and so many times the alignment.
+    is before that, and so many times the alignment. 0: none is ever kept.
     """
-    aligned = begin % block_size == 0 and (end - begin) % alignment == 0
-    return aligned and begin + block_size <= end
+    if not alignment or begin % block_size:
+        return False
+    return begin + block_size <= end and (end - begin) % alignment == 0
 
 
 class MambaManager(SingleTypeKVCacheManager):
@@ -129,9 +130,7 @@ class MambaManager(SingleTypeKVCacheManager):
         """
         size = self.block_size
         index = (end - 1) // size - 1
-        if not self._alignment or not keeps_inner(
-            begin, (index + 1) * size, size, self._alignment
-        ):
+        if not keeps_inner(begin, (index + 1) * size, size, self._alignment):
             return None
         table = self.req_to_blocks.get(request_id, ())
         if index >= len(table) or table[index].is_null:

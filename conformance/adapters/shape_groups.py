@@ -37,13 +37,19 @@ def _layer(classes: Any, dtype: Any, group: Group, config: Config) -> Any:
         case "sink":
             return classes.SinkFullAttentionSpec(**layer, sink_len=group.sink_len)
         case "mamba":
-            within = alignment_of(group)
-            keeps = {"num_prefill_checkpoint_blocks": 1, "prefill_checkpoint_alignment": within}
             return classes.MambaSpec(
-                **(keeps if within else {}),
+                **_within_steps(classes.MambaSpec, alignment_of(group)),
                 block_size=block_size,
                 shapes=((1,),),
                 dtypes=(dtype,),
                 mamba_cache_mode=group.mamba_cache_mode,
                 num_speculative_blocks=group.num_speculative_blocks,
             )
+
+
+def _within_steps(layer: Any, alignment: int) -> dict[str, int]:
+    """What says that steps may keep states within them: layers of vLLM 0.22.1 have no words for
+    that.
+    """
+    found = {"num_prefill_checkpoint_blocks": 1, "prefill_checkpoint_alignment": alignment}
+    return found if alignment and found.keys() <= layer.__dataclass_fields__.keys() else {}

@@ -56,14 +56,15 @@ def check_followed(config: Config, semantics: Semantics) -> None:
 
 def _check_inner(config: Config) -> None:
     """Raise OutOfScope for what states within a step (GROUP-72) are not followed beside."""
-    looks_ahead = config.num_spec_tokens > 0 and config.spec_method == "eagle"
-    beside = "an EAGLE-like method" if looks_ahead else ""
-    if config.num_spec_tokens >= config.block_size:
-        beside = "drafts that fill a block"  # 0.32.0 raises when it is to cache a state of theirs.
-    if not config.enable_prefix_caching:
-        beside = "no prefix caching"
-    if beside:
-        what = f"a prefill_checkpoint_alignment beside {beside} is out of scope"
+    beside = {
+        "no prefix caching": not config.enable_prefix_caching,
+        # 0.32.0 raises when it is to cache a state of theirs.
+        "drafts that fill a block": config.num_spec_tokens >= config.block_size,
+        "an EAGLE-like method": groups.looks_ahead(config),
+    }
+    name = next((name for name, is_there in beside.items() if is_there), None)
+    if name is not None:
+        what = f"a prefill_checkpoint_alignment beside {name} is out of scope"
         raise OutOfScope(what, "leave it out", "config.groups")
 
 

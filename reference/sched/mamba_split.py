@@ -72,8 +72,7 @@ class MambaSplit(SchedulerState):
         """Whether a step from there on may keep the last state of a prefill within it."""
         size: int = self.cache_config.block_size
         last = (prefill_end - 1) // size * size
-        alignment = self._inner_alignment
-        return alignment > 0 and keeps_inner(begin, last, size, alignment)
+        return keeps_inner(begin, last, size, self._inner_alignment)
 
     def _last_state(self, request: Request) -> int:
         """Where the last state is that can be hit: vLLM 0.22.1 counts that behind the last full

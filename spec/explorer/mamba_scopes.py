@@ -23,6 +23,7 @@ def _config(blocks: int, budget: int, *groups: Group, **more: object) -> Config:
 
 
 _TWO = (Template("a", (A, A, A, A, B), 2), Template("b", (A, A, A), 3))
+_LONG_AND_SHORT = (Template("a", (A,) * 9, 2), Template("b", (A, A, A), 2))
 MAMBA = Scope(
     "mamba",
     "Mamba layers alone: the last state is hit, the one before is given back",
@@ -77,7 +78,7 @@ RULES_MAMBA_ALIGN = Scope(
     "rules-mamba-align",
     "the invariants after every single rule, states at ends of steps and one beside",
     _config(9, 5, ALIGNED_BESIDE, mamba_split=2, max_model_len=12),
-    (Template("a", (A,) * 9, 2), Template("b", (A, A, A), 2)),
+    _LONG_AND_SHORT,
     frozenset("outlived-freed gap-left state-moved cut-to-nothing nulls-dropped".split()),
     every_rule=True,
     aborts=False,
@@ -95,7 +96,7 @@ RULES_MAMBA_WITHIN = Scope(
     "rules-mamba-within",
     "the invariants after every single rule, states within steps and one beside",
     _config(9, 7, WITHIN_BESIDE, mamba_split=2, max_model_len=12),
-    (Template("a", (A,) * 9, 2), Template("b", (A, A, A), 2)),
+    _LONG_AND_SHORT,
     frozenset("outlived-freed inner-kept gap-left nulls-dropped".split()),
     every_rule=True,
     aborts=False,

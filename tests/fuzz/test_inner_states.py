@@ -11,10 +11,11 @@ from fuzz.lockstep import difference, features, lines_of
 from fuzz.source_defects import planted
 
 from nullblock.conformance.errors import OutOfScope
-from nullblock.conformance.lines.extent import extent
+from nullblock.conformance.lines.extent import check_followed, extent
+from nullblock.conformance.scenario_format import Config, Group
 from nullblock.reference.mamba import MambaManager
 from nullblock.reference.sched.mamba_split import MambaSplit
-from nullblock.spec.profiles import VLLM_0_32_0, Semantics
+from nullblock.spec.profiles import NORMATIVE, VLLM_0_22_1, VLLM_0_32_0, Semantics
 
 SCENARIOS = 60
 NONE_KEPT = replace(VLLM_0_32_0, inner_states_kept=False)
@@ -39,7 +40,7 @@ DEFECTS = {
         "0 if keeps else",
         "",
     ),
-    "any place will do": (MambaSplit, "_keeps_inner", "size, alignment)", "size, 1)"),
+    "any place will do": (MambaSplit, "_keeps_inner", "self._inner_alignment)", "1)"),
 }
 """Lines of the reference, and what is wrong with them."""
 
@@ -75,3 +76,34 @@ def test_a_wrong_reference_is_noticed(what: str) -> None:
     """Some scenario shows it."""
     with planted(*DEFECTS[what]):
         assert any(parts("reference", drawn(n)) for n in range(SCENARIOS))
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"enable_prefix_caching": False}, "no prefix caching"),
+        ({"num_spec_tokens": 4, "spec_method": "draft_model"}, "drafts that fill a block"),
+        ({"num_spec_tokens": 1, "spec_method": "eagle"}, "an EAGLE-like method"),
+    ],
+)
+def test_what_they_are_not_followed_beside_is_named(settings: Any, named: str) -> None:
+    """In each line that has them, and in no other; nor is anything without them."""
+    states = Group(type="mamba", mamba_cache_mode="align", prefill_checkpoint_alignment=1)
+    for semantics in (NORMATIVE, VLLM_0_32_0):
+        with pytest.raises(OutOfScope, match=named):
+            check_followed(Config(block_size=4, groups=[states], **settings), semantics)
+    check_followed(Config(block_size=4, groups=[states], **settings), VLLM_0_22_1)
+    without = Group(type="mamba", mamba_cache_mode="align")
+    check_followed(Config(block_size=4, groups=[without], **settings), VLLM_0_32_0)
+    three = {"num_spec_tokens": 3, "spec_method": "draft_model"}
+    check_followed(Config(block_size=4, groups=[states], **three), VLLM_0_32_0)
+
+
+def test_blocks_of_another_size_than_the_cache_are_not_followed() -> None:
+    """Of Mamba layers, where there is prefix caching, though all groups have that size."""
+    groups = [Group(type=kind, block_size=6) for kind in ("full", "mamba")]
+    with pytest.raises(OutOfScope, match="blocks or hashes of another size"):
+        check_followed(Config(block_size=4, groups=groups), VLLM_0_32_0)
+    for size, caches in ((6, True), (4, False)):
+        cache = {"block_size": size, "enable_prefix_caching": caches}
+        check_followed(Config(groups=groups, **cache), VLLM_0_32_0)
