@@ -20,6 +20,7 @@ from nullblock.conformance.adapters.vllm.groups import Taken
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.checker.drafts import may_be_ahead
 from nullblock.conformance.checker.unknown import NotRecorded
+from nullblock.conformance.lines.example import VECTORS
 from nullblock.conformance.trace.reader import TraceReader
 from nullblock.conformance.trace.records import Header
 
@@ -125,11 +126,23 @@ def test_a_block_is_known_by_its_last_chain_number(name: str, engine: str) -> No
     assert (verdict.verdict, verdict.missing) == ("CONFORMS", [])
 
 
+def test_what_says_states_within_steps_is_as_new_as_its_word() -> None:
+    """The version of the format that a trace says, whoever writes it."""
+    given = json.loads((VECTORS / "aligned-state-within-a-step.json").read_text())
+    for line, version in (("vllm-0.32.0", "1.8"), ("vllm-0.22.1", "1.5")):
+        header = json.loads(trace_of(given, semantics=line).partition(b"\n")[0])
+        assert header["version"] == version
+
+
 WRONG = {
     "a size of the only group": ({"groups": [{"block_size": 8, "sliding_window": 9}]}, "only"),
     "blocks that end within": ({"groups": [{"block_size": 6}, {"sliding_window": 9}]}, "within"),
     "two kinds": ({"groups": [{"mamba": "all", "sliding_window": 9}]}, "one of them"),
     "no states": ({"groups": [{"num_speculative_blocks": 1}]}, "no Mamba"),
+    "no ends of steps": (
+        {"groups": [{"mamba": "all", "prefill_checkpoint_alignment": 1}]},
+        "within steps",
+    ),
 }
 
 

@@ -13,7 +13,10 @@ from traces import trace_of, unsealed
 
 from nullblock.conformance.checker.check import check
 from nullblock.conformance.checker.verdict import Verdict
+from nullblock.conformance.engine import Feature
 from nullblock.conformance.errors import OutOfScope
+from nullblock.conformance.scenario import from_dict
+from nullblock.conformance.scope import used
 
 ADD: dict[str, Any] = {"op": "add", "prompt": {"range": [0, 11]}, "max_tokens": 4}
 SCENARIO: dict[str, Any] = {
@@ -124,6 +127,22 @@ def test_a_model_that_makes_no_tokens_is_asked_for_none(profile: str) -> None:
     lines[0]["config"] = told | {"num_spec_tokens": 1}
     lines[0]["observed"]["draft"] = "complete"
     assert judged(lines).missing[0] == "drafts of a model that makes no tokens"
+
+
+def test_a_prompt_may_be_as_long_as_may_be() -> None:
+    """Where no place is left for a token; a front end refuses longer ones, and tokens after it."""
+    whole = {"op": "add", "id": "a", "prompt": {"range": [0, 16]}, "max_tokens": 1}
+    config = {"max_model_len": 16}
+    alone = config | {"runner_type": "pooling"}
+    longer = whole | {"prompt": {"range": [0, 17]}}
+    for settings, event, is_refused in (
+        (alone, whole, False),
+        (alone, longer, True),
+        (config, whole, True),
+    ):
+        asked = {"config": settings, "events": [event | {"pooling": True}, {"op": "run"}]}
+        features = {feature for feature, _ in used(from_dict(asked))}
+        assert (Feature.unchecked_input in features) == is_refused
 
 
 @pytest.mark.parametrize("profile", PROFILES)

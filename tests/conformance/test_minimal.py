@@ -286,6 +286,15 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         "vllm-0.22.1",
         {"groups": [MAMBA | {"mamba_cache_mode": "align", "num_speculative_blocks": 1}, FULL]},
     ),
+    "states within steps": (
+        "vllm-0.32.0",
+        {
+            "groups": [
+                MAMBA | {"mamba_cache_mode": "align", "prefill_checkpoint_alignment": 8},
+                FULL,
+            ]
+        },
+    ),
     "states in one group": ("vllm-0.22.1", {"groups": [MAMBA | {"mamba_cache_mode": "all"}]}),
     "blocks of several sizes": (
         "vllm-0.22.1",

@@ -216,6 +216,16 @@ def test_hits_that_differ_by_group_are_named(groups: int, differs: bool) -> None
     assert named == (differs and groups > 1)
 
 
+def test_states_within_steps_are_told(where: Path) -> None:
+    """In a word of their group, which a version of the format has that is as new."""
+    states = {"mamba_cache_mode": "align", "prefill_checkpoint_alignment": 8}
+    engine(groups=[Group(type="mamba", **states)]).scheduler.shutdown()
+    header, *_ = records(where)
+    (told,) = header.config.groups
+    assert (told.mamba, told.prefill_checkpoint_alignment) == ("align", 8)
+    assert (header.version, header.unknown_features) == ("1.8", [])
+
+
 def test_models_that_make_no_tokens_are_told(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a word of the header, whatever the length of a prompt; that a model makes no sequence of
     tokens is named, and is no such word.

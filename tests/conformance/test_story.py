@@ -83,6 +83,8 @@ def test_what_steps_are_cut_for_is_told(number: int, asks: str, tmp_path: Path) 
     header: Any = SimpleNamespace(config=msgspec.convert(lines[0]["config"], TraceConfig))
     for rule in ("RUN-2", "WAIT-2"):
         assert {"groups", "mamba_split", "num_spec_tokens"} <= settings(header, rule).keys()
+    header.config = msgspec.structs.replace(header.config, runner_type="pooling")
+    assert settings(header, "RUN-2")["runner_type"] == "pooling"
     plain = explained(altered(tmp_path, "nobody is preempted", bundled.CROWDED)[0])
     assert "GROUP-29" not in "\n".join(plain.because)
 

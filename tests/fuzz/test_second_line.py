@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fuzz import vectors
 from fuzz.families import FAMILIES
 from fuzz.lockstep import ENGINES, difference, features, lines_of
 from fuzz.second_line import made, paced
@@ -124,6 +125,16 @@ def _parts(document: dict[str, Any], mutant: Any) -> str:
     except OutOfScope:
         return ""
     return difference(ours, other, bytewise=False)
+
+
+def test_models_that_make_vectors_reach_what_they_are_for() -> None:
+    """Among it prompts as long as may be, in one step and in several."""
+    seen: set[str] = set()
+    for number in range(40):
+        document = drawn("vectors", f"reach {number}")
+        with suppress(OutOfScope):
+            seen |= vectors.reached(document, lines_of("reference", document, VLLM_0_32_0))
+    assert seen == vectors.MUST_REACH
 
 
 @pytest.mark.oracle

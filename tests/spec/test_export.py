@@ -94,3 +94,9 @@ def test_what_has_no_words_is_said(tmp_path: Path, capsys: pytest.CaptureFixture
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and UNSAID.name in said and "is not written" in said
     assert not path.exists()
+
+
+def test_states_within_steps_are_said() -> None:
+    """Of the layers that keep them."""
+    told = scenario(STANDARD["mamba-within"], [], NORMATIVE)["config"]["groups"]
+    assert [group.get("prefill_checkpoint_alignment") for group in told] == [None, 2]

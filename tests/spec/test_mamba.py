@@ -1,10 +1,16 @@
 """Mamba layers: what a table holds, what is hit and when, which blocks workers zero."""
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from nullblock.conformance import driver
+from nullblock.conformance.engines import make_engine
+from nullblock.conformance.scenario import from_dict
 from nullblock.spec.facts import Group
 from nullblock.spec.hybrid import awaits_state
 from nullblock.spec.invariants import INVARIANTS
@@ -141,6 +147,40 @@ def test_the_state_at_the_end_of_a_step_is_kept_behind_a_gap() -> None:
     assert tables(s, "a0") == [[0, 1, 0, 2]] and s.before["a0"] == 2
     step(s)
     assert tables(s, "a0") == [[0, 0, 0, 2, 3]] and s.before["a0"] == 4 and holds(s)
+
+
+WITHIN = Group(mamba=True, aligned=True, prefill_checkpoint_alignment=1)
+
+
+def test_a_state_within_a_step_is_kept_where_the_last_whole_block_ends() -> None:
+    """GROUP-72: the second step computes to the end of the prompt, without a stop before its last
+    token; then three states are held, as many as may be.
+    """
+    s = aligned(WITHIN)
+    arrive(s, "a0", 9, 4)
+    step(s)
+    assert tables(s, "a0") == [[1, 2]] and s.inner["a0"] == 4
+    assert step(s).num_scheduled_tokens == (("a0", 5),)
+    assert tables(s, "a0") == [[0, 2, 0, 3, 4]] and s.inner["a0"] == 9 and holds(s)
+    assert s.k.most_held == 3
+
+
+@pytest.mark.parametrize("name", ["spec", "reference"])
+@pytest.mark.parametrize(("usable", "is_served"), [(2, False), (3, True)])
+def test_a_pool_has_room_for_it(name: str, usable: int, is_served: bool) -> None:
+    """LIFE-11: who needs three states at once is not taken in where there are two."""
+    states = {"type": "mamba", "mamba_cache_mode": "align", "prefill_checkpoint_alignment": 1}
+    config = {"block_size": 2, "num_blocks": usable + 1, "max_num_batched_tokens": 5}
+    add = {"op": "add", "id": "a", "prompt": {"range": [0, 9]}, "max_tokens": 2}
+    given = from_dict(
+        {
+            "config": config | {"groups": [states], "enable_chunked_prefill": True},
+            "events": [add, {"op": "run", "max_steps": 30}],
+        }
+    )
+    lines = map(json.loads, driver.run(given, make_engine(name, given.config, NORMATIVE)))
+    ends = [o["finish"] for line in lines for o in line.get("outputs", ())]
+    assert ("length" in ends) == is_served
 
 
 def test_states_beside_move_behind_the_gap() -> None:
