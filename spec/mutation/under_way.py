@@ -12,7 +12,6 @@ UNDER_WAY: frozenset[str] = frozenset(
         "aligned.is_last_whole",
         "aligned.lacking_states",
         "aligned.last_state",
-        "aligned.next_to_move",
         "aligned.noted_before",
         "aligned.noted_inner",
         "aligned.prefill_end",
