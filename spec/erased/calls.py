@@ -272,7 +272,7 @@ class Calls(Columns):
         finally:
             self.rule = outer
         counter = self.fired.setdefault(rule.id, f"c{len(self.fired)}")
-        self.path.block.append(Do(f"{counter} += 1", (), False))
+        self.path.block.append(Do(f"{counter} += 1", (), ""))
         return self.values.const(None)
 
     def inlined(
@@ -345,7 +345,7 @@ class Calls(Columns):
         for f in sorted(fields - GHOSTS):
             value = path.fields[f]
             if path.saved[f] is not value and path.has(value):
-                path.block.append(Do(f"s.{f} = {{}}", (path.atom(value),), False))
+                path.block.append(Do(f"s.{f} = {{}}", (path.atom(value),), ""))
                 path.saved[f] = value
 
     def raised(self, error: str) -> Raise:

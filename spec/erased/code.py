@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 Atom = str
 """A name, or a constant as it is written."""
+ANYTHING = "memory"
+"""What a step reads, or changes, that is not known to touch one map alone."""
 
 
 @dataclass(slots=True, eq=False)
@@ -17,10 +19,15 @@ class Let:
     atoms: tuple[Atom, ...]
     total: bool
     """Whether it may be left out if nobody asks."""
-    memory: bool
-    """Whether it reads what a store may change."""
+    root: str
+    """What it reads of what a store may change, as `Path.version` names it; or nothing."""
     rule: str = ""
     """Whose text it comes from."""
+
+    @property
+    def memory(self) -> bool:
+        """Whether it reads what a store may change."""
+        return self.root != ""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,9 +43,14 @@ class Do:
 
     template: str
     atoms: tuple[Atom, ...] = ()
-    memory: bool = True
-    """Whether a map may change by it."""
+    root: str = ANYTHING
+    """What may change by it, as `Path.version` names it; or nothing."""
     rule: str = ""
+
+    @property
+    def memory(self) -> bool:
+        """Whether a map may change by it."""
+        return self.root != ""
 
 
 class Append(Do):
@@ -171,7 +183,7 @@ def _quickest_first(s: Let, pending: dict[str, _Pending]) -> _Pending | None:
         reads |= p.reads if p else {atom}
     parts.sort(key=lambda part: part[0])
     text, memory = word.join(text for _, text in parts), parts[-1][0]
-    let = Let(s.name, text, (), s.total, memory, s.rule)
+    let = Let(s.name, text, (), s.total, ANYTHING if memory else "", s.rule)
     return _Pending(text, reads, memory, let, word, tuple(parts))
 
 
@@ -201,7 +213,7 @@ def fold(block: list[Statement], uses: Counter[Atom]) -> None:
                 if made is None:
                     text, reads, memory = fill(s.template, s.atoms)
                     memory |= s.memory
-                    let = Let(s.name, text, (), s.total, memory, s.rule)
+                    let = Let(s.name, text, (), s.total, ANYTHING if memory else "", s.rule)
                     made = _Pending(text, reads, memory, let)
                 if s.total and uses[s.name] == 1:
                     pending[s.name] = made
@@ -211,7 +223,7 @@ def fold(block: list[Statement], uses: Counter[Atom]) -> None:
                 text, _, _ = fill(s.template, s.atoms)
                 if s.memory:
                     settle([n for n, p in pending.items() if p.memory])
-                out.append(type(s)(text, (), s.memory, s.rule))
+                out.append(type(s)(text, (), s.root, s.rule))
             case Set():
                 moves = [(name, fill("{}", (atom,))) for name, atom in s.moves]
                 settle([n for n, p in pending.items() if p.reads & {name for name, _ in moves}])

@@ -4,7 +4,7 @@ import ast
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from nullblock.spec.erased.code import Append, If, Let, Loop, Set, Statement
+from nullblock.spec.erased.code import ANYTHING, Append, If, Let, Loop, Set, Statement
 from nullblock.spec.erased.evaluator import Frame, Known
 from nullblock.spec.erased.members import Members
 from nullblock.spec.erased.paths import FRESH, Path
@@ -149,7 +149,7 @@ class Columns(Members):
                 continue
             known[name] = lists[name] = self.values.var(f"list_{next(FRESH)}")
             atoms = (self.path.atom(lists[name]), self.path.atom(self.computed(part)))
-            self.path.block.append(Append("{}.append({})", atoms, False))
+            self.path.block.append(Append("{}.append({})", atoms, ""))
         inner, self.path = self.path, outer
         if lists and loop is None:
             site.inits.moves += [(str(v.args[0]), "[]") for v in lists.values()]
@@ -189,7 +189,7 @@ class Columns(Members):
         less = self.computed(self.values.binary("<", over.first, over.end))
         [name] = names
         self.path.block.append(Set([(name, "()")]))
-        filled = Let(f"t{next(FRESH)}_", "tuple({})", (name,), True, True)
+        filled = Let(f"t{next(FRESH)}_", "tuple({})", (name,), True, ANYTHING)
         body: list[Statement] = [Set([(name, "[]")]), loop, filled, Set([(name, filled.name)])]
         self.path.block.append(If(self.path.atom(less), body))
         self.tuples.update(lists.values())

@@ -13,7 +13,7 @@ from nullblock.spec.erased.code import Let
 from nullblock.spec.erased.paths import Path
 from nullblock.spec.erased.records import Blocks, View
 from nullblock.spec.erased.text import Unsupported
-from nullblock.spec.erased.values import PLAIN, Value, Values, written
+from nullblock.spec.erased.values import PLAIN, Value, Values, root, written
 from nullblock.spec.erased.windows import Window
 from nullblock.spec.fields import FIELDS, GHOSTS
 from nullblock.spec.indexes import Hashes, Stamps
@@ -109,9 +109,8 @@ class Evaluator:
             self.computed(part)
         self.fresh += 1
         name = f"t{self.fresh}"
-        memory = value.op in ("get", "slot", "cell", "item", "attr", "call", "in")
         atoms = tuple(map(self.path.atom, parts))
-        self.path.block.append(Let(name, form, atoms, value.total, memory, self.rule))
+        self.path.block.append(Let(name, form, atoms, value.total, root(value), self.rule))
         self.path.names[value] = name
         return value
 

@@ -1,8 +1,9 @@
 """What no turn of a loop changes is computed once, before the loop."""
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
-from nullblock.spec.erased.code import If, Let, Loop, Set, Statement
+from nullblock.spec.erased.code import ANYTHING, Do, If, Let, Loop, Raise, Set, Statement
 
 
 def hoist(block: list[Statement]) -> None:
@@ -14,8 +15,8 @@ def hoist(block: list[Statement]) -> None:
         match s:
             case Loop():
                 hoist(s.body)
-                given = set(_given([s]))
-                while moved := list(_fixed(s.body, given)):
+                given, stored = set(_given([s])), set(_stored(s.body))
+                while moved := [*_fixed(s.body, given), *_read(s.body, given, stored)]:
                     out += moved
                     given.difference_update(let.name for let in moved)
             case If():
@@ -41,6 +42,21 @@ def _given(block: Iterable[Statement]) -> Iterator[str]:
                 yield from _given(s.body)
 
 
+def _stored(block: Iterable[Statement]) -> Iterator[str]:
+    """What a block may change."""
+    for s in block:
+        match s:
+            case Raise():
+                pass
+            case Do():
+                yield s.root
+            case If():
+                yield from _stored(s.body)
+                yield from _stored(s.orelse)
+            case Loop():
+                yield from _stored(s.body)
+
+
 def _fixed(block: list[Statement], given: set[str]) -> Iterator[Let]:
     """Take out of a block what depends on none of the names, and on no map."""
     left: list[Statement] = []
@@ -56,3 +72,20 @@ def _fixed(block: list[Statement], given: set[str]) -> Iterator[Let]:
                 yield from _fixed(s.body, given)
         left.append(s)
     block[:] = left
+
+
+def _read(body: list[Statement], given: set[str], stored: set[str]) -> Iterator[Let]:
+    """Take out of a loop's body what it reads of maps that it leaves alone: as far as the head,
+    to which every turn comes. Behind that a loop without a turn would read more than it does.
+    """
+    if ANYTHING in stored:
+        return
+    left: list[Statement] = []
+    head = list(takewhile(lambda s: isinstance(s, Let), body))
+    for s in head:
+        alone = isinstance(s, Let) and s.total and s.root not in (ANYTHING, *stored)
+        if isinstance(s, Let) and alone and given.isdisjoint(s.atoms):
+            yield s
+        else:
+            left.append(s)
+    body[: len(head)] = left

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from nullblock.spec.erased.code import ANYTHING
+
 PLAIN = (bool, int, float, str, type(None))
 
 COMMUTES = frozenset({"+", "*"})
@@ -188,3 +190,14 @@ def template(value: Value) -> str:
             return str(value.args[0])
         case _:
             raise AssertionError(value.op)
+
+
+def root(value: Value) -> str:
+    """What an operation reads of what a store may change."""
+    match value.op:
+        case "get" | "slot" | "cell":
+            return f"*{value.args[0]}"
+        case "item" | "attr" | "call" | "in":
+            return ANYTHING
+        case _:
+            return ""

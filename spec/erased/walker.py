@@ -114,7 +114,7 @@ class Walker(Calls):
         elif carrier in CLEARED and value is self.values.const(CLEARED[carrier][0]):
             form = CLEARED[carrier][1]
         atoms = tuple(map(self.path.atom, (base, place, value)))
-        self.path.block.append(Do(form, atoms, True, self.rule))
+        self.path.block.append(Do(form, atoms, f"*{field}", self.rule))
         self.path.stored(field, {key: value})
 
     def ghostly(self, target: ast.expr, frame: Frame) -> bool:

@@ -288,7 +288,7 @@ def test_a_comprehension_makes_what_the_text_makes() -> None:
 
 def test_what_only_the_text_behind_a_loop_asks_for_is_computed_before_the_loop_is_left() -> None:
     """A loop with one way out defines what is read behind it on that way."""
-    found = Let("found", "x + 1", (), total=True, memory=False)
+    found = Let("found", "x + 1", (), total=True, root="")
     block: list[Statement] = [Loop([found, Break()]), Do("out.append({})", ("found",))]
     fold(block, counted(block))
     out: list[int] = []

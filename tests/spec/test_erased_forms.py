@@ -9,6 +9,7 @@ from erased_lockstep import Objects
 from test_erased import SMALL
 
 from nullblock.spec.erased.code import (
+    ANYTHING,
     Append,
     Break,
     Do,
@@ -83,11 +84,11 @@ def program(block: list[Any], **names: Any) -> dict[str, Any]:
 def test_what_is_at_hand_is_asked_for_first() -> None:
     """Of a conjunction in a conjunction, too; what reads a map comes behind, each in its order."""
     block = [
-        Let("a", "m['a']", (), total=True, memory=True),
-        Let("b", "x < 1", (), total=True, memory=False),
-        Let("both", "{} and {}", ("a", "b"), total=True, memory=False),
-        Let("c", "m['c']", (), total=True, memory=True),
-        Let("all", "{} and {} and {}", ("c", "both", "y"), total=True, memory=False),
+        Let("a", "m['a']", (), total=True, root=ANYTHING),
+        Let("b", "x < 1", (), total=True, root=""),
+        Let("both", "{} and {}", ("a", "b"), total=True, root=""),
+        Let("c", "m['c']", (), total=True, root=ANYTHING),
+        Let("all", "{} and {} and {}", ("c", "both", "y"), total=True, root=""),
         Do("out.append({})", ("all",)),
     ]
     fold(block, counted(block))  # type: ignore[arg-type]
@@ -98,14 +99,14 @@ def test_what_is_at_hand_is_asked_for_first() -> None:
 def test_what_no_turn_changes_is_computed_before_the_loop() -> None:
     """And what follows from it; what a turn gives a value to, or a map says, is not."""
     turn: list[Any] = [
-        Let("fixed", "{} + 1", ("x",), total=True, memory=False),
-        Let("moving", "{} + {}", ("i", "fixed"), total=True, memory=False),
-        Let("told", "m[{}]", ("x",), total=True, memory=True),
-        Let("risky", "1 // {}", ("x",), total=False, memory=False),
-        Let("end", "{} >= {}", ("i", "fixed"), total=True, memory=False),
+        Let("fixed", "{} + 1", ("x",), total=True, root=""),
+        Let("moving", "{} + {}", ("i", "fixed"), total=True, root=""),
+        Let("told", "m[{}]", ("x",), total=True, root=ANYTHING),
+        Let("risky", "1 // {}", ("x",), total=False, root=""),
+        Let("end", "{} >= {}", ("i", "fixed"), total=True, root=""),
         If("end", [Break()]),
         Do("out.append(({}, {}, {}))", ("moving", "told", "risky")),
-        Let("next", "{} + 1", ("i",), total=True, memory=False),
+        Let("next", "{} + 1", ("i",), total=True, root=""),
         Set([("i", "next")]),
     ]
     block: list[Any] = [Set([("i", "0")]), Loop(turn)]
@@ -114,11 +115,32 @@ def test_what_no_turn_changes_is_computed_before_the_loop() -> None:
     assert program(block, x=1, m={1: 7}, out=[])["out"] == [(2, 7, 1), (3, 7, 1)]
 
 
+@pytest.mark.parametrize("stored", ["*m", "*others", ANYTHING])
+def test_what_a_map_says_is_read_before_the_loop_where_no_turn_changes_it(stored: str) -> None:
+    """As far as the loop's head, to which every turn comes."""
+    turn: list[Any] = [
+        Let("told", "m[{}]", ("x",), total=True, root="*m"),
+        Let("end", "{} >= {}", ("i", "told"), total=True, root=""),
+        If("end", [Break()]),
+        Let("late", "m[{}]", ("x",), total=True, root="*m"),
+        Do("{}[{}] = {}", ("m" if stored != "*others" else "others", "x", "1"), stored),
+        Do("out.append({})", ("late",), ""),
+        Let("next", "{} + 1", ("i",), total=True, root=""),
+        Set([("i", "next")]),
+    ]
+    block: list[Any] = [Set([("i", "0")]), Loop(turn)]
+    hoist(block)
+    before = [s.name for s in block if isinstance(s, Let)]
+    assert before == (["told"] if stored == "*others" else [])
+    many = 2 if stored == "*others" else 1
+    assert program(block, x=1, m={1: 2}, others={}, out=[])["out"] == [2] * many
+
+
 def test_so_it_is_before_a_loop_within_a_loop() -> None:
     """What the outer loop gives a value to, and the inner one does not, stays between them."""
     inner: list[Any] = [
-        Let("fixed", "{} + 1", ("x",), total=True, memory=False),
-        Let("outer", "{} * 10", ("i",), total=True, memory=False),
+        Let("fixed", "{} + 1", ("x",), total=True, root=""),
+        Let("outer", "{} * 10", ("i",), total=True, root=""),
         Do("out.append({} + {} + {})", ("fixed", "outer", "j")),
     ]
     turn: list[Any] = [Loop(inner, "j", "range({})", ("x",))]
@@ -133,10 +155,10 @@ def test_a_list_that_nobody_asks_for_is_not_made() -> None:
     """Nor what it is made of, nor its loop; one that is asked for is made as it was."""
 
     def listing(*behind: Any) -> list[Any]:
-        twice = Let("twice", "2 * {}", ("x",), total=True, memory=False)
-        more = Append("{}.append({})", ("list", "twice"), False)
+        twice = Let("twice", "2 * {}", ("x",), total=True, root="")
+        more = Append("{}.append({})", ("list", "twice"), "")
         block: list[Any] = [Set([("list", "[]")]), Loop([twice, more], "x", "{}", ("xs",))]
-        block += [Let("sum", "sum({})", ("list",), total=True, memory=True), *behind]
+        block += [Let("sum", "sum({})", ("list",), total=True, root=ANYTHING), *behind]
         prune(block)
         return block
 
