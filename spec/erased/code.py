@@ -8,6 +8,8 @@ Atom = str
 """A name, or a constant as it is written."""
 ANYTHING = "memory"
 """What a step reads, or changes, that is not known to touch one map alone."""
+LASTING = "lasting"
+"""What a step reads that nothing changes, while it is there."""
 
 
 @dataclass(slots=True, eq=False)

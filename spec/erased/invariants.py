@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
-from nullblock.spec.erased.code import ANYTHING, Do, If, Let, Loop, Raise, Set, Statement
+from nullblock.spec.erased.code import ANYTHING, LASTING, Do, If, Let, Loop, Raise, Set, Statement
 
 
 def hoist(block: list[Statement]) -> None:
@@ -78,14 +78,16 @@ def _read(body: list[Statement], given: set[str], stored: set[str]) -> Iterator[
     """Take out of a loop's body what it reads of maps that it leaves alone: as far as the head,
     to which every turn comes. Behind that a loop without a turn would read more than it does.
     """
-    if ANYTHING in stored:
-        return
-    left: list[Statement] = []
     head = list(takewhile(lambda s: isinstance(s, Let), body))
+    left: list[Statement] = []
     for s in head:
-        alone = isinstance(s, Let) and s.total and s.root not in (ANYTHING, *stored)
-        if isinstance(s, Let) and alone and given.isdisjoint(s.atoms):
+        if isinstance(s, Let) and s.total and given.isdisjoint(s.atoms) and _stays(s.root, stored):
             yield s
         else:
             left.append(s)
     body[: len(head)] = left
+
+
+def _stays(root: str, stored: set[str]) -> bool:
+    """Whether what is read is the same after all that a loop may change."""
+    return root == LASTING or not stored & {root, ANYTHING} and root != ANYTHING

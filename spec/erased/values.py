@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from nullblock.spec.erased.code import ANYTHING
+from nullblock.spec.erased.code import ANYTHING, LASTING
 
 PLAIN = (bool, int, float, str, type(None))
 
@@ -18,6 +18,8 @@ FOLDED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": lambda a, b: a < b,
     "is": lambda a, b: a is b,
 }
+STAYS = ("never forgotten", "constant")
+"""In place of a version: what is read stays as it is while somebody may ask for it."""
 BOOLEAN = frozenset({"==", "<", "is", "in", "not", "and", "or"})
 
 
@@ -197,6 +199,8 @@ def root(value: Value) -> str:
     match value.op:
         case "get" | "slot" | "cell":
             return f"*{value.args[0]}"
+        case "item" | "attr" if value.args[-1] in STAYS:
+            return LASTING
         case "item" | "attr" | "call" | "in":
             return ANYTHING
         case _:

@@ -10,6 +10,7 @@ from test_erased import SMALL
 
 from nullblock.spec.erased.code import (
     ANYTHING,
+    LASTING,
     Append,
     Break,
     Do,
@@ -115,25 +116,30 @@ def test_what_no_turn_changes_is_computed_before_the_loop() -> None:
     assert program(block, x=1, m={1: 7}, out=[])["out"] == [(2, 7, 1), (3, 7, 1)]
 
 
-@pytest.mark.parametrize("stored", ["*m", "*others", ANYTHING])
-def test_what_a_map_says_is_read_before_the_loop_where_no_turn_changes_it(stored: str) -> None:
+@pytest.mark.parametrize(
+    ("root", "stored", "stays"),
+    [
+        *(("*m", "*others", True), ("*m", "*m", False), ("*m", ANYTHING, False)),
+        *((ANYTHING, "*others", False), (LASTING, "*others", True), (LASTING, ANYTHING, True)),
+    ],
+)
+def test_what_no_turn_changes_is_read_before_the_loop(root: str, stored: str, stays: bool) -> None:
     """As far as the loop's head, to which every turn comes."""
+    others = root == LASTING or stored == "*others"
     turn: list[Any] = [
-        Let("told", "m[{}]", ("x",), total=True, root="*m"),
+        Let("told", "m[{}]", ("x",), total=True, root=root),
         Let("end", "{} >= {}", ("i", "told"), total=True, root=""),
         If("end", [Break()]),
-        Let("late", "m[{}]", ("x",), total=True, root="*m"),
-        Do("{}[{}] = {}", ("m" if stored != "*others" else "others", "x", "1"), stored),
+        Let("late", "m[{}]", ("x",), total=True, root=root),
+        Do("{}[{}] = {}", ("others" if others else "m", "x", "1"), stored),
         Do("out.append({})", ("late",), ""),
         Let("next", "{} + 1", ("i",), total=True, root=""),
         Set([("i", "next")]),
     ]
     block: list[Any] = [Set([("i", "0")]), Loop(turn)]
     hoist(block)
-    before = [s.name for s in block if isinstance(s, Let)]
-    assert before == (["told"] if stored == "*others" else [])
-    many = 2 if stored == "*others" else 1
-    assert program(block, x=1, m={1: 2}, others={}, out=[])["out"] == [2] * many
+    assert [s.name for s in block if isinstance(s, Let)] == (["told"] if stays else [])
+    assert program(block, x=1, m={1: 2}, others={}, out=[])["out"] == [2] * (2 if others else 1)
 
 
 def test_so_it_is_before_a_loop_within_a_loop() -> None:
