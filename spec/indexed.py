@@ -35,6 +35,9 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
         self._places_of: Any = None
         """What `_places` were last found for."""
         self._places: set[int] = set()
+        self._firsts_of: Any = None
+        """What `_firsts` were last found for."""
+        self._firsts: dict[str, int | None] = {}
         self._sums_of: Any = None
         """What `_sums` were last found for."""
         self._sums: dict[Any, int] = {}
@@ -46,7 +49,7 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
     def start(self) -> State:
         """The initial state, bound to this environment."""
         self.nulls.clear()
-        self._places_of = self._sums_of = self._reported = None
+        self._places_of = self._sums_of = self._reported = self._firsts_of = None
         self.forget_hits()
         self.state = initial(self)
         self.queues_twice = bool(may_stand_twice(self.state))
@@ -121,6 +124,8 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
             return bool(s.nfree < self.usable)
         if by in ("ready", "line"):
             return any(map(test, self._left(s.rank)))
+        if by == "skip" and self._queues_stay():
+            return self._first_left(by) is not None
         if by == "skip":
             return any(map(test, self._left(s.skip)))
         if by is not None and by[0] == "adapter":
@@ -159,6 +164,8 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
             return (
                 min(s.rank, key=key, default=None) if self.priority else next(iter(s.rank), None)
             )
+        if by in ("skip", "line") and self._queues_stay():
+            return self._first_left(by)
         if by == "skip":
             return next(filter(test, self._left(s.skip)), None)
         if by == "holders":
@@ -207,6 +214,23 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
         if not passed or self.queues_twice:
             return queue
         return filterfalse(passed.__contains__, queue)
+
+    def _queues_stay(self) -> bool:
+        """Whether nobody in a queue gets another place while one after the other is tried, and
+        whoever is left there may be tried: asked several times of each of them.
+        """
+        return not (self.priority or self.connector or self.queues_twice)
+
+    def _first_left(self, queue: str) -> int | None:
+        """The first of those that stand in a queue and may still be tried in this step."""
+        s: Any = self.state
+        about = (s.steps, s.nwait, len(s.passed), len(s.skip))
+        if self._firsts_of != about:
+            self._firsts_of, self._firsts = about, {}
+        if queue not in self._firsts:
+            left = self._left(s.skip if queue == "skip" else s.rank)
+            self._firsts[queue] = next(iter(left), None)
+        return self._firsts[queue]
 
     def _adapters(self) -> set[int]:
         """The adapters that take places: others do when somebody begins to run, or is computed."""
