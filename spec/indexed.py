@@ -124,10 +124,8 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
             return bool(s.nfree < self.usable)
         if by in ("ready", "line"):
             return any(map(test, self._left(s.rank)))
-        if by == "skip" and self._queues_stay():
-            return self._first_left(by) is not None
         if by == "skip":
-            return any(map(test, self._left(s.skip)))
+            return self._first_left(by, test) is not None
         if by is not None and by[0] == "adapter":
             return by[1] in self._adapters()
         if by is not None and by[0] == "outlived":
@@ -164,10 +162,8 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
             return (
                 min(s.rank, key=key, default=None) if self.priority else next(iter(s.rank), None)
             )
-        if by in ("skip", "line") and self._queues_stay():
-            return self._first_left(by)
-        if by == "skip":
-            return next(filter(test, self._left(s.skip)), None)
+        if by == "skip" or (by == "line" and not self.priority):
+            return self._first_left(by, test)
         if by == "holders":
             return min(filter(test, self._left(s.skip)), key=key, default=None)
         if by == "unused":
@@ -215,22 +211,20 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
             return queue
         return filterfalse(passed.__contains__, queue)
 
-    def _queues_stay(self) -> bool:
-        """Whether nobody in a queue gets another place while one after the other is tried, and
-        whoever is left there may be tried: asked several times of each of them.
+    def _first_left(self, by: str, test: Test) -> int | None:
+        """The first of a queue who may still be tried in this step: asked several times of each
+        who is tried, and found once where meanwhile nobody can get another place.
         """
-        return not (self.priority or self.connector or self.queues_twice)
-
-    def _first_left(self, queue: str) -> int | None:
-        """The first of those that stand in a queue and may still be tried in this step."""
         s: Any = self.state
+        queue = s.skip if by == "skip" else s.rank
+        if self.priority or self.connector or self.queues_twice:
+            return next(filter(test, self._left(queue)), None)
         about = (s.steps, s.nwait, len(s.passed), len(s.skip))
         if self._firsts_of != about:
             self._firsts_of, self._firsts = about, {}
-        if queue not in self._firsts:
-            left = self._left(s.skip if queue == "skip" else s.rank)
-            self._firsts[queue] = next(iter(left), None)
-        return self._firsts[queue]
+        if by not in self._firsts:
+            self._firsts[by] = next(filter(test, self._left(queue)), None)
+        return self._firsts[by]
 
     def _adapters(self) -> set[int]:
         """The adapters that take places: others do when somebody begins to run, or is computed."""

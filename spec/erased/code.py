@@ -9,7 +9,7 @@ Atom = str
 ANYTHING = "memory"
 """What a step reads, or changes, that is not known to touch one map alone."""
 LASTING = "lasting"
-"""What a step reads that nothing changes, while it is there."""
+"""What is read, and its version: nothing changes it while somebody may ask for it."""
 
 
 @dataclass(slots=True, eq=False)

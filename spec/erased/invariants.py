@@ -48,7 +48,7 @@ def _stored(block: Iterable[Statement]) -> Iterator[str]:
         match s:
             case Raise():
                 pass
-            case Do():
+            case Do() if s.memory:
                 yield s.root
             case If():
                 yield from _stored(s.body)
@@ -76,7 +76,7 @@ def _fixed(block: list[Statement], given: set[str]) -> Iterator[Let]:
 
 def _read(body: list[Statement], given: set[str], stored: set[str]) -> Iterator[Let]:
     """Take out of a loop's body what it reads of maps that it leaves alone: as far as the head,
-    to which every turn comes. Behind that a loop without a turn would read more than it does.
+    to which every turn comes. What is behind that may be for a few turns only, or for none.
     """
     head = list(takewhile(lambda s: isinstance(s, Let), body))
     left: list[Statement] = []
@@ -90,4 +90,4 @@ def _read(body: list[Statement], given: set[str], stored: set[str]) -> Iterator[
 
 def _stays(root: str, stored: set[str]) -> bool:
     """Whether what is read is the same after all that a loop may change."""
-    return root == LASTING or not stored & {root, ANYTHING} and root != ANYTHING
+    return root == LASTING or (root != ANYTHING and stored.isdisjoint((root, ANYTHING)))

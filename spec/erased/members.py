@@ -3,7 +3,7 @@
 import ast
 from typing import Any
 
-from nullblock.spec.erased.code import If
+from nullblock.spec.erased.code import LASTING, If
 from nullblock.spec.erased.evaluator import Evaluator, Frame, Known
 from nullblock.spec.erased.paths import Dead, Path
 from nullblock.spec.erased.text import Unsupported
@@ -55,25 +55,25 @@ class Members(Evaluator):
         name = next(n for n, x in self.of_groups.items() if x is base.object)
         self.loaded[f"k_{name}"] = f"k.{name}"
         listed = self.values.var(f"k_{name}")
-        return self.computed(self.values.make("item", listed, key, "constant", total=False))
+        return self.computed(self.values.make("item", listed, key, LASTING, total=False))
 
     def record(self, key: Value) -> Value:
         """The object that has the slots of a request; that of a table is known by its group."""
         if key.op == "tuple":
             r, g = key.args
-            of_request = self.values.make("attr", self.record(r), "tables", "never forgotten")
+            of_request = self.values.make("attr", self.record(r), "tables", LASTING)
             tables = self.computed(of_request)
-            return self.computed(self.values.make("item", tables, g, "never forgotten"))
+            return self.computed(self.values.make("item", tables, g, LASTING))
         self.loaded["k_records"] = "k.records"
         records = self.values.var("k_records")
-        return self.computed(self.values.make("item", records, key, "never forgotten"))
+        return self.computed(self.values.make("item", records, key, LASTING))
 
     def blocks(self, key: Value) -> tuple[Value, Value]:
         """What a table has at its places, and the place that a key names."""
         if key.op != "tuple":
             raise Unsupported(f"{key} names no place")
         t, i = key.args
-        made = self.values.make("attr", self.record(t), "blocks", "never forgotten")
+        made = self.values.make("attr", self.record(t), "blocks", LASTING)
         return self.computed(made), i
 
     def constant(self, node: ast.expr, frame: Frame) -> Any:

@@ -18,8 +18,6 @@ FOLDED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "<": lambda a, b: a < b,
     "is": lambda a, b: a is b,
 }
-STAYS = ("never forgotten", "constant")
-"""In place of a version: what is read stays as it is while somebody may ask for it."""
 BOOLEAN = frozenset({"==", "<", "is", "in", "not", "and", "or"})
 
 
@@ -199,7 +197,7 @@ def root(value: Value) -> str:
     match value.op:
         case "get" | "slot" | "cell":
             return f"*{value.args[0]}"
-        case "item" | "attr" if value.args[-1] in STAYS:
+        case "item" | "attr" if value.args[-1] == LASTING:
             return LASTING
         case "item" | "attr" | "call" | "in":
             return ANYTHING
