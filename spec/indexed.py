@@ -212,14 +212,15 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
         return filterfalse(passed.__contains__, queue)
 
     def _first_left(self, by: str, test: Test) -> int | None:
-        """The first of a queue who may still be tried in this step: asked several times of each
-        who is tried, and found once where meanwhile nobody can get another place.
+        """The first of a queue who may still be tried in this step: asked several times while one
+        is tried, and found once, since nobody gets another place but whoever joins or leaves a
+        queue, or is passed over. Who stands there twice may be passed over twice.
         """
         s: Any = self.state
         queue = s.skip if by == "skip" else s.rank
-        if self.priority or self.connector or self.queues_twice:
+        if self.queues_twice:
             return next(filter(test, self._left(queue)), None)
-        about = (s.steps, s.nwait, len(s.passed), len(s.skip))
+        about = (s.steps, s.nwait, len(s.passed))
         if self._firsts_of != about:
             self._firsts_of, self._firsts = about, {}
         if by not in self._firsts:

@@ -34,11 +34,7 @@ SESSION = {
     ],
 }
 """One that drops a token, and is looked up after."""
-MADE = {
-    "kinds in their turn": (ROUNDS, "vllm-0.22.1"),
-    "a session": (SESSION, "normative"),
-    "a session of the first line": (SESSION, "vllm-0.22.1"),
-}
+MADE = {"kinds in their turn": (ROUNDS, "vllm-0.22.1"), "a session": (SESSION, "normative")}
 RECORDINGS = ("windows", "sizes", "hybrid", "uncached")
 """Of one group and of several, of blocks of one size and of two, and of no hashes."""
 

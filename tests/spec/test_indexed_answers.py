@@ -66,6 +66,18 @@ def test_who_was_passed_over_may_stand_in_the_other_queue() -> None:
     assert [next_in_line(s) for s in both] == ["a", "a"]
 
 
+def test_who_was_passed_over_twice_is_not_tried_again() -> None:
+    """WAIT-55: at its other place as well, while the queues are as long as before."""
+    found: list[list[str]] = []
+    for s in states(sessions=True):
+        s.passed = s.k.add(s.passed, "a")
+        s.also["a"] = 1
+        found.append([next_in_line(s)])
+        s.also["a"] = 0
+        found[-1].append(next_in_line(s))
+    assert found == [["a", "b"]] * 2
+
+
 def test_a_state_is_found_beyond_the_length_at_hand() -> None:
     """GROUP-36: of Mamba layers of an EAGLE-like method, which drop none, in vllm-0.22.1."""
     config = Config(
