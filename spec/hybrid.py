@@ -30,7 +30,7 @@ from nullblock.spec.kernel import State, Value, both, either, implies, ite, leas
 from nullblock.spec.mamba import is_made_now
 from nullblock.spec.prompt_states import is_awaited
 from nullblock.spec.sessions import chain
-from nullblock.spec.sizes import blocks_of, cached_of, full_of, hit_tokens, needed
+from nullblock.spec.sizes import blocks_of, cached_of, full_of, hit_tokens, needed, reached
 
 
 def of_all(s: State, r: Value, holds: Callable[[Value], Value]) -> Value:
@@ -201,29 +201,34 @@ def hits_before(s: State, r: Value, g: Value) -> Value:
     return s.k.sum_over("G", lambda h: ite(h < g, hits_of(s, s.k.table(r, h)), 0))
 
 
-def hit_table(s: State, r: Value, i: Value) -> Value:
-    """The table that hit i is for: hits are looked up, and adopted, group by group."""
-    if not s.k.several:
-        return r
-    g = s.k.first(
+def hit_group(s: State, r: Value, i: Value) -> Value:
+    """The group that hit i is for: hits are looked up, and adopted, group by group."""
+    return s.k.first(
         "G",
         lambda g: either(g == s.k.last_group, i < hits_before(s, r, g + 1)),
         lambda g: g,
         by="group",
     )
-    return s.k.table(r, g)
+
+
+def hit_table(s: State, r: Value, i: Value) -> Value:
+    """The table that hit i is for."""
+    return s.k.table(r, hit_group(s, r, i)) if s.k.several else r
+
+
+def looks_for(s: State, t: Value) -> Value:
+    """Whether the next hit to be looked up is for table t."""
+    return s.k.group(t) == hit_group(s, s.k.owner(t), s.nhit) if s.k.several else True
 
 
 def is_for(s: State, t: Value) -> Value:
     """Whether the next hit to be adopted is for table t."""
-    return t == hit_table(s, s.k.owner(t), s.na) if s.k.several else True
+    return s.k.group(t) == hit_group(s, s.k.owner(t), s.na) if s.k.several else True
 
 
 def hit_place(s: State, r: Value, i: Value) -> Value:
     """The place that hit i takes in its table."""
-    if not s.k.several:
-        return i
-    return i - hits_before(s, r, s.k.group(hit_table(s, r, i)))
+    return i - hits_before(s, r, s.k.group(hit_table(s, r, i))) if s.k.several else i
 
 
 def wanted(s: State, r: Value, i: Value) -> Value:
@@ -235,9 +240,7 @@ def wanted(s: State, r: Value, i: Value) -> Value:
 
 def all_hits(s: State, r: Value) -> Value:
     """How many hits the groups have together."""
-    if not s.k.several:
-        return hits_of(s, r)
-    return hits_before(s, r, s.k.last_group + 1)
+    return hits_before(s, r, s.k.last_group + 1) if s.k.several else hits_of(s, r)
 
 
 def scannable(s: State, r: Value) -> Value:
@@ -317,17 +320,14 @@ def lacking_whole(s: State, r: Value, tokens: Value) -> Value:
 def lacks_whole(s: State, t: Value, tokens: Value) -> Value:
     """The same of one table, where there are several."""
     if is_aligned(s, t):
-        return lacking_states(
-            s, t, least(begun(s, s.k.owner(t)), s.k.max_len), tokens, pending(s, t)
-        )
+        n = least(begun(s, s.k.owner(t)), s.k.max_len)
+        return lacking_states(s, t, n, tokens, pending(s, t))
     return missing(s, t, needed(s, t, tokens), taken_off(s, t), taken_alone(s, t))
 
 
 def begun(s: State, r: Value) -> Value:
     """Tokens of r that are computed, hit or loaded, before those that it asks for."""
-    is_hit = either(s.na < s.nhit, s.span < 0) if s.k.several else s.na < s.nhit
-    looked_up = both(s.looking != 0, r == s.lr)
-    return ite(is_hit, hit_tokens(s), s.comp[r]) + ite(looked_up, s.ext, 0)
+    return reached(s, r) + ite(both(s.looking != 0, r == s.lr), s.ext, 0)
 
 
 def taken_off(s: State, t: Value) -> Value:

@@ -177,7 +177,7 @@ def is_shown(s: State, r: Value, t: Value, tokens: Value) -> Value:
 
     def shows(g: Value) -> Value:
         u = s.k.table(r, g)
-        return either(s.k.kind_of(u) != s.kind, goes_on_to(s, u, end, drops))
+        return goes_on_to(s, u, end, drops) if s.k.kind_of(u) == s.kind else True
 
     within = end + drops * s.k.size_of(t) <= most(s, r, t)
     some = either(0 <= most(s, r, t), sees_part(s, t))

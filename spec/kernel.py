@@ -49,25 +49,25 @@ RULES: dict[str, "Rule"] = {}
 
 def both(*xs: Value) -> Value:
     """Conjunction of any number of conditions."""
+    if Engines.prover is None:
+        return all(xs)
     rest = []
     for x in xs:
         if x is False:
             return False
         if x is not True:
             rest.append(x)
-    if not rest:
-        return True
-    return Engines.prover.conj(*rest) if Engines.prover else all(rest)
+    return Engines.prover.conj(*rest) if rest else True
 
 
 def neg(a: Value) -> Value:
     """Negation."""
-    return (not a) if isinstance(a, bool) or Engines.prover is None else Engines.prover.neg(a)
+    return not a if Engines.prover is None or isinstance(a, bool) else Engines.prover.neg(a)
 
 
 def either(*xs: Value) -> Value:
     """Disjunction of any number of conditions."""
-    return neg(both(*map(neg, xs)))
+    return any(xs) if Engines.prover is None else neg(both(*map(neg, xs)))
 
 
 def implies(a: Value, b: Value) -> Value:

@@ -42,6 +42,12 @@ def hit_tokens(s: State) -> Value:
     return s.span if s.k.spans else s.k.tokens(s.nhit)
 
 
+def reached(s: State, r: Value) -> Value:
+    """Tokens of r that are computed, or that the pending hits cover."""
+    hit = either(s.na < s.nhit, s.span < 0) if s.k.several else s.na < s.nhit
+    return ite(hit, hit_tokens(s), s.comp[r])
+
+
 def kept_behind(s: State, t: Value) -> Value:
     """How many blocks of table t are cached behind where a hit may end, to be looked at there and
     dropped: one, or none.

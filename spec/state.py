@@ -21,7 +21,7 @@ from nullblock.spec.later import is_ready
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt
-from nullblock.spec.sizes import hit_tokens
+from nullblock.spec.sizes import reached
 
 
 def in_queue(s: State, b: Value) -> Value:
@@ -148,8 +148,7 @@ def victim(s: State) -> Value:
 
 def start(s: State, r: Value) -> Value:
     """Tokens of r that need not be computed: what is computed, or what the pending hits cover."""
-    hit = either(s.na < s.nhit, s.span < 0) if s.k.several else s.na < s.nhit
-    return ite(hit, hit_tokens(s), s.comp[r]) + loaded_at_once(s, r)
+    return reached(s, r) + loaded_at_once(s, r)
 
 
 def cut(s: State, n: Value) -> Value:

@@ -6,8 +6,8 @@ from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED
 from nullblock.spec.gate import fits
 from nullblock.spec.groups import is_null, is_padding
-from nullblock.spec.hybrid import hit_table
-from nullblock.spec.kernel import State, Value, both, loop
+from nullblock.spec.hybrid import is_for
+from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.machine.aligned import grow
 from nullblock.spec.machine.groups import let_outlived_go
 from nullblock.spec.machine.loaded import adopt_and_load, take_to_be_loaded
@@ -41,17 +41,8 @@ def allocate_slots(s: State, r: Value) -> Value:
         return False
     for t in s.k.tables(r):
         adopt_and_load(s, t)
-    for _ in loop(
-        s,
-        until=lambda: s.na >= s.nhit,
-        decreases=lambda: s.nhit - s.na,
-        changes=HANDED | {"na", "nevict", "evset", "comp"},
-        keep=lambda: fits(s, r),
-    ):
-        if is_padding(s):
-            pad(s, hit_table(s, r, s.na))
-        else:
-            adopt(s, hit_table(s, r, s.na), s.hit[s.na])
+    for t in s.k.tables(r):
+        adopt_hits(s, t)
     for t in s.k.tables(r):
         take_to_be_loaded(s, t)
     for t in s.k.tables(r):
@@ -60,6 +51,21 @@ def allocate_slots(s: State, r: Value) -> Value:
         for t in s.k.tables(r):
             publish_filled(s, t)
     return True
+
+
+def adopt_hits(s: State, t: Value) -> None:
+    """Take what the actor's table t is hit by (POOL-11, GROUP-5)."""
+    for _ in loop(
+        s,
+        until=lambda: either(s.na >= s.nhit, neg(is_for(s, t))),
+        decreases=lambda: s.nhit - s.na,
+        changes=HANDED | {"na", "nevict", "evset", "comp"},
+        keep=lambda: fits(s, s.k.owner(t)),
+    ):
+        if is_padding(s):
+            pad(s, t)
+        else:
+            adopt(s, t, s.hit[s.na])
 
 
 def take_missing(s: State, t: Value) -> None:

@@ -3,7 +3,7 @@
 from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
 from nullblock.spec.gate import fits_whole
-from nullblock.spec.hybrid import is_passed_over, scannable, wanted
+from nullblock.spec.hybrid import is_passed_over, looks_for, scannable, wanted
 from nullblock.spec.in_turn import ASKING, all_have_said, to_ask
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.later import left
@@ -178,15 +178,12 @@ def ask_in_turn(s: State, r: Value) -> None:
                 ask_kind(s, r)
 
 
-def admit_or_stay(s: State, r: Value) -> None:
-    """Look the head of the queue up and admit it with its cached prefix, or leave everything as
-    it was.
-    """
-    begin_lookup(s, r)
-    ask_in_turn(s, r)
+def look_up(s: State, t: Value) -> None:
+    """Look up what table t is hit by (HASH-15, GROUP-4)."""
+    r = s.k.owner(t)
     for _ in loop(
         s,
-        until=lambda: lookup_over(s, r),
+        until=lambda: either(lookup_over(s, r), neg(looks_for(s, t))),
         decreases=lambda: scannable(s, r) - s.nhit,
         changes=frozenset({"hit", "nhit", "nevict", "evset"}),
     ):
@@ -194,6 +191,16 @@ def admit_or_stay(s: State, r: Value) -> None:
             pass_over_block(s, r)
         else:
             look(s, r, cached(s, wanted(s, r, s.nhit)))
+
+
+def admit_or_stay(s: State, r: Value) -> None:
+    """Look the head of the queue up and admit it with its cached prefix, or leave everything as
+    it was.
+    """
+    begin_lookup(s, r)
+    ask_in_turn(s, r)
+    for t in s.k.tables(r):
+        look_up(s, t)
     end_lookup(s, r)
     plan_to_enter(s, r, uncut_to_admit(s, r))
     if not both(may_chunk(s, r), fits_whole(s, r), neg(has_no_tokens(s, r))):
