@@ -77,6 +77,14 @@ class Collections:
         """The set, for another field."""
         return S
 
+    def fill(self, m: Any, low: int, high: int, x: Any) -> None:
+        """Write x at m[low], …, m[high - 1]."""
+        m.update(dict.fromkeys(range(low, high), x))
+
+    def fill_row(self, m: Any, row: Any, low: int, high: int, x: Any) -> None:
+        """Write x at m[row, low], …, m[row, high - 1]."""
+        m.update({(row, i): x for i in range(low, high)})
+
     def drop(self, m: Any, i: int, n: int) -> Any:
         """The sequence m[0:n] without its i-th member."""
         return m.__class__((j if j < i else j - 1, m[j]) for j in range(n) if j != i)

@@ -191,12 +191,12 @@ def hits_alone(s: State, r: Value) -> Value:
     )
 
 
-def passes_over(s: State, r: Value) -> Value:
-    """Whether the lookup has not come yet to what the next token of r sees."""
+def passed_over_to(s: State, r: Value) -> Value:
+    """The place at which the lookup of r comes to what its next token sees."""
     if not s.k.windowed:
-        return False
+        return 0
     looks = neg(either(s.k.skip_read(r), continues(s, r)))
-    return both(s.k.caching, looks, s.nhit < unseen(s, r))
+    return ite(both(s.k.caching, looks), unseen(s, r), 0)
 
 
 def verified(s: State, r: Value) -> Value:

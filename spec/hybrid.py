@@ -23,9 +23,8 @@ from nullblock.spec.groups import (
     most_held,
     overlooked,
     passed,
-    passes_over,
 )
-from nullblock.spec.in_turn import hit_by, hits_nothing, looked_from, reaches_on
+from nullblock.spec.in_turn import hit_by, hits_nothing, reaches_on
 from nullblock.spec.kernel import State, Value, both, either, implies, ite, least, neg
 from nullblock.spec.mamba import is_made_now
 from nullblock.spec.prompt_states import is_awaited
@@ -246,23 +245,6 @@ def all_hits(s: State, r: Value) -> Value:
 def scannable(s: State, r: Value) -> Value:
     """How many blocks a lookup may hit: all full ones of all tokens but the last."""
     return all_hits(s, r) if s.k.spans else s.k.full(s.ntok[r] - 1)
-
-
-def is_passed_over(s: State, r: Value) -> Value:
-    """Whether the next token of r does not see the block that its lookup comes to next."""
-    if not s.k.several:
-        return either(passes_over(s, r), is_before_load(s, r))
-    if s.nhit >= all_hits(s, r):
-        return False
-    t = hit_table(s, r, s.nhit)
-    nulls = nulls_before_load(s, t) if s.k.connector else passed(s, t, next_token(s))
-    own = passed(s, t, looked_from(s, t)) if s.k.in_turn else 0
-    return hit_place(s, r, s.nhit) < ite(own > nulls, own, nulls)
-
-
-def is_before_load(s: State, r: Value) -> Value:
-    """The same of one group, where something is loaded."""
-    return s.nhit < nulls_before_load(s, r) if s.k.spans else False
 
 
 def adopted(s: State, t: Value) -> Value:

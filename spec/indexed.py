@@ -5,7 +5,7 @@ definition's.
 """
 
 from collections.abc import Iterable
-from itertools import filterfalse
+from itertools import dropwhile, filterfalse
 from typing import Any
 
 from nullblock.spec.carriers import CARRIERS, Zero
@@ -14,6 +14,7 @@ from nullblock.spec.facts import Config
 from nullblock.spec.heaps import HeapsInPlace, PlacedHeap
 from nullblock.spec.indexes import Hashes, Passing, Places, Sparse, Stamps, Uncounted, Void
 from nullblock.spec.longest_hits import LongestHits
+from nullblock.spec.searches import Searches
 from nullblock.spec.sessions import may_stand_twice, order
 from nullblock.spec.waiting import is_heap, takes_place
 
@@ -21,7 +22,7 @@ LONGEST_ROW = 2**16
 """Running lists of at most so many requests get a place for each of them at once."""
 
 
-class IndexedEnv(LongestHits, HeapsInPlace, Env):
+class IndexedEnv(LongestHits, Searches, HeapsInPlace, Env):
     """An environment for ONE state, which `start` makes; sets are changed in place."""
 
     state: State
@@ -168,6 +169,11 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
             return min(filter(test, self._left(s.skip)), key=key, default=None)
         if by == "unused":
             return next(iter(s.unused), None)
+        if by == "padding":
+            return self.first_from(test, s.na + 1)
+        if by is not None and by[0] == "last":
+            last = self.last_between(test, 0, s.tlen[by[1]] - 1)
+            return None if last < 0 else last
         if by in ("ready", "line"):
             ready = filter(test, self._heads())
             return min(ready, key=key, default=None) if self.priority else next(ready, None)
@@ -212,20 +218,38 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
         return filterfalse(passed.__contains__, queue)
 
     def _first_left(self, by: str, test: Test) -> int | None:
-        """The first of a queue who may still be tried in this step: asked several times while one
-        is tried, and found once, since nobody gets another place but whoever joins or leaves a
-        queue, or is passed over. Who stands there twice may be passed over twice.
+        """The first of a queue who may still be tried in this step, and for whom a reading holds.
+        Who stands there twice may be passed over twice.
+        """
+        # But for those who stand twice in words that the eraser knows.
+        if may_stand_twice(self.state):
+            return next(filter(test, self._left(self._queue(by))), None)
+        r = self.first_in(by)
+        while r is not None and not test(r):
+            r = self.next_in(by, r)
+        return r
+
+    def _queue(self, by: str) -> dict[int, Any]:
+        s: Any = self.state
+        return s.skip if by == "skip" else s.rank  # type: ignore[no-any-return]
+
+    def first_in(self, by: str) -> int | None:
+        """Whoever stands first in a queue of those that were not passed over in this step: asked
+        several times while one is tried, and found once, since nobody gets another place but
+        whoever joins or leaves a queue, or is passed over.
         """
         s: Any = self.state
-        queue = s.skip if by == "skip" else s.rank
-        if self.queues_twice:
-            return next(filter(test, self._left(queue)), None)
         about = (s.steps, s.nwait, len(s.passed))
         if self._firsts_of != about:
             self._firsts_of, self._firsts = about, {}
         if by not in self._firsts:
-            self._firsts[by] = next(filter(test, self._left(queue)), None)
+            self._firsts[by] = next(iter(self._left(self._queue(by))), None)
         return self._firsts[by]
+
+    def next_in(self, by: str, r: int) -> int | None:
+        """Whoever stands behind r there."""
+        left = iter(self._left(self._queue(by)))
+        return next((q for q in dropwhile(r.__ne__, left) if q != r), None)
 
     def _adapters(self) -> set[int]:
         """The adapters that take places: others do when somebody begins to run, or is computed."""
@@ -271,23 +295,6 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
         heads = {min(waiting, key=lambda r: order(s, r))} if waiting else set()
         return heads | {s.heap[0]} if len(s.heap) else heads
 
-    def last_from(self, test: Test, first: int) -> int | None:
-        """The last of the places from `first` on for which a reading holds that holds for all
-        before it, and for none behind: found by doubling, then halving, the steps.
-        """
-        # In words that the eraser knows.
-        if not test(first):
-            return None
-        i, step = first, 1
-        while test(i + step):
-            i = i + step
-            step = step + step
-        while step > 1:
-            step = step // 2
-            if test(i + step):
-                i = i + step
-        return i
-
     def first_held(self, t: Any) -> int:
         """The first place of a table that has not the null block. Null blocks come first
         (GROUP-9); where a reading of a table holds for a place behind, whose block no token sees,
@@ -314,12 +321,25 @@ class IndexedEnv(LongestHits, HeapsInPlace, Env):
         s: Any = self.state
         return range(max(s.ninput, self.most_items()) if self.encodes else 0)
 
+    def skip_read(self, r: Any) -> bool:
+        # As there, in words that the eraser knows; and the next.
+        if r is None:
+            return False
+        return self.requests[r].skip_reading_prefix_cache
+
+    def adapter(self, r: Any) -> int:
+        if r is None:
+            return 0
+        return self.requests[r].adapter
+
     def most_items(self) -> int:
         """More encoder inputs no request has."""
         return max((len(q.items) for q in self.requests.values()), default=0)
 
     def is_first(self, sort: str, x: Any, test: Test, key: Key, by: Any = None) -> bool:
-        return x is not None and bool(self.first(sort, test, key, by) == x)
+        if x is None:
+            return False
+        return bool(self.first(sort, test, key, by) == x)
 
     def count(self, sort: str, test: Test, by: Any = None) -> int:
         s: Any = self.state

@@ -83,7 +83,7 @@ PARTS = (
 )
 READINGS = (
     *("state.py", "flight.py", "later.py", "drafts.py", "waiting.py"),
-    *("groups.py", "hybrid.py", "in_turn.py"),
+    *("groups.py", "hybrid.py", "in_turn.py", "nulls.py"),
     *("encoder.py", "planning.py", "sessions.py", "turns.py"),
     *("pooling.py", "remote.py", "lost.py", "loaded.py"),
     *("sizes.py", "slots.py", "mamba.py", "aligned.py"),

@@ -15,9 +15,10 @@ from nullblock.spec.fields import (
     STOPPED_BY_ID,
     WAIT_PHASE,
 )
-from nullblock.spec.hybrid import all_hits, held_at_most, is_passed_over, wanted
+from nullblock.spec.hybrid import all_hits, held_at_most, wanted
 from nullblock.spec.kernel import State, Value, both, either, ite, least, neg
 from nullblock.spec.later import is_ready
+from nullblock.spec.nulls import is_passed_over
 from nullblock.spec.pooling import pools
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loaded_at_once, loads_later
 from nullblock.spec.sessions import chain, continues, max_tokens, num_output, prompt

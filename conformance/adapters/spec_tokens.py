@@ -270,7 +270,7 @@ class Tokens(ByLastHash, IndexedEnv):
     def on_null(self, s: Any, change: int) -> None:
         self.null_refs += change
         if change < 0 and s.leaving and awaits_steps(s, s.leaver):
-            self.null_later.append(s.lastfull)
+            self.null_later += [s.lastfull] * -change
 
     def num_null_refs(self, s: Any) -> int:
         """The null block's reference count."""

@@ -17,6 +17,7 @@ TEXT = (
     *(f"spec/{name}.py" for name in ("rejection", "repetition", "cache_events", "loaded")),
     *(f"spec/{name}.py" for name in ("deferred", "reclaim", "in_turn", "gate", "heaps", "lost")),
     "spec/prompt_states.py",
+    "spec/nulls.py",
     "spec/semantics.py",
 )
 """The rule text, and what it is written in."""

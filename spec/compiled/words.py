@@ -360,5 +360,25 @@ class Words(Groups, Heaps, Expressions, Loops):
     def _e_empty(self, node: ast.Call, scope: Scope) -> Value:
         return Bits("0")
 
+    def _e_fill(self, node: ast.Call, scope: Scope) -> Value:
+        m, *given = self._values(node, scope)
+        return self._filled(m, [], given, node, scope)
+
+    def _e_fill_row(self, node: ast.Call, scope: Scope) -> Value:
+        m, row, *given = self._values(node, scope)
+        return self._filled(m, [self.num(row, node, scope).c], given, node, scope)
+
+    def _filled(
+        self, m: Value, row: list[str], given: list[Value], node: ast.Call, scope: Scope
+    ) -> Value:
+        if not isinstance(m, Map):
+            raise self.refuse(node, scope, "no map")
+        low, high, x = (self.known(self.num(v, node, scope)).c for v in given)
+        i, end = self.fresh("i"), self.fresh("end")
+        self.mark(True)
+        write = f"write_{m.field}(&{m.state}, {', '.join([*row, i])}, {x})"
+        head = f"for (int {i} = {low}, {end} = {high}; {i} < {end}; {i}++)"
+        return Num(f"({{{head} {write}; 0;}})", fails=True)
+
     def _e_blank(self, node: ast.Call, scope: Scope) -> Value:
         return Over("blank", tuple(self._values(node, scope)))

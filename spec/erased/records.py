@@ -203,15 +203,6 @@ class RecordEnv(IndexedEnv):
         s: Any = self.state
         return s.tlen[t]
 
-    def last_between(self, test: Test, first: int, end: int) -> int:
-        """The last of the places from `first` on, before `end`, for which a reading holds; below
-        `first`: none.
-        """
-        i = end - 1
-        while i >= first and not test(i):
-            i = i - 1
-        return i
-
     def first_held(self, t: Any) -> int:
         # As there, in words that the eraser knows: mostly it is where it was seen last.
         s: Any = self.state
@@ -235,6 +226,9 @@ class RecordEnv(IndexedEnv):
     def make_room(self, s: Any) -> None:
         """Room for the entries of one more step: at most one for each place in the list."""
         self.windows.open(s.nframe, len(s.run))
+
+    def fill_row(self, m: Any, row: Any, low: int, high: int, x: Any) -> None:
+        self.records[row].blocks.update(dict.fromkeys(range(low, high), x))
 
     def trim(self, m: Any, i: int) -> Any:
         if isinstance(m, Window):

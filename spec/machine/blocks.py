@@ -13,7 +13,7 @@ from nullblock.spec.machine.groups import let_outlived_go
 from nullblock.spec.machine.loaded import adopt_and_load, take_to_be_loaded
 from nullblock.spec.remote import caches_at_once
 from nullblock.spec.rules.deferred import put_off
-from nullblock.spec.rules.groups import drop_null, pad
+from nullblock.spec.rules.groups import drop_nulls, pad
 from nullblock.spec.rules.pool import (
     adopt,
     pop_block,
@@ -137,7 +137,7 @@ def free_table(s: State, t: Value) -> None:
         keep=lambda: both(s.tlen[t] >= 0, settled(s, t)),
     ):
         if is_null(s, t, s.tlen[t] - 1):
-            drop_null(s, t)
+            drop_nulls(s, t)
         elif awaits_steps(s, s.k.owner(t)):
             put_off(s, t, s.tab[t, s.tlen[t] - 1])
         else:

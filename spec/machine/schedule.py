@@ -3,7 +3,7 @@
 from nullblock.spec.deferred import awaits_steps
 from nullblock.spec.fields import HANDED, LOOKUP, MOVED
 from nullblock.spec.gate import fits_whole
-from nullblock.spec.hybrid import is_passed_over, looks_for, scannable, wanted
+from nullblock.spec.hybrid import looks_for, scannable, wanted
 from nullblock.spec.in_turn import ASKING, all_have_said, to_ask
 from nullblock.spec.kernel import State, Value, both, either, loop, neg
 from nullblock.spec.later import left
@@ -21,9 +21,10 @@ from nullblock.spec.machine.output import scheduler_output
 from nullblock.spec.machine.reclaim import take_loaded_back
 from nullblock.spec.machine.remote import admit_or_load
 from nullblock.spec.machine.waiting import passed_over
+from nullblock.spec.nulls import is_passed_over
 from nullblock.spec.reclaim import may_reclaim, num_loaded
 from nullblock.spec.rules.deferred import hold_off
-from nullblock.spec.rules.groups import pass_over_block
+from nullblock.spec.rules.groups import pass_over_blocks
 from nullblock.spec.rules.in_turn import ask_kind, end_round
 from nullblock.spec.rules.lookup import (
     ask_to_enter,
@@ -188,7 +189,7 @@ def look_up(s: State, t: Value) -> None:
         changes=frozenset({"hit", "nhit", "nevict", "evset"}),
     ):
         if is_passed_over(s, r):
-            pass_over_block(s, r)
+            pass_over_blocks(s, r)
         else:
             look(s, r, cached(s, wanted(s, r, s.nhit)))
 

@@ -38,7 +38,7 @@ DECISIONS = (
     *("deferred.py", "rules/deferred.py"),
     *("reclaim.py", "rules/reclaim.py", "rules/silence.py", "machine/silence.py"),
     "rules/clients.py",
-    *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "waiting.py"),
+    *("state.py", "flight.py", "drafts.py", "later.py", "groups.py", "nulls.py", "waiting.py"),
     *("hybrid.py", "encoder.py", "planning.py", "pooling.py", "sessions.py", "turns.py"),
     *("sizes.py", "slots.py", "mamba.py", "aligned.py", "in_turn.py", "rules/in_turn.py"),
     *("gate.py", "cross.py", "rules/cross.py", "machine/cross.py"),

@@ -153,7 +153,7 @@ _SEARCHED = (
 UNPROVED: dict[str, str] = {
     **dict.fromkeys(
         (
-            *("pass_over_block", "pad", "let_go", "drop_null", "tell_table"),
+            *("pass_over_blocks", "pad", "let_go", "drop_nulls", "tell_table"),
             *(f"GROUP-{n}" for n in range(8, 13)),
             *("GROUP-15", "GROUP-16", "GROUP-17"),
             *("ask_kind", "end_round", "publish_end", "publish_again"),

@@ -19,19 +19,19 @@ from nullblock.spec.hybrid import (
     comes_next,
     covered,
     is_for,
-    is_passed_over,
     next_token,
 )
-from nullblock.spec.kernel import State, Value, least, neg, require, rule
+from nullblock.spec.kernel import State, Value, ite, least, neg, require, rule
+from nullblock.spec.nulls import held_to, is_passed_over, num_padding, num_passed_over
 from nullblock.spec.rules.aligned import forget_before, sweep
 from nullblock.spec.rules.pool import open_front, open_next, release
 from nullblock.spec.state import turn
 
 
 @rule("GROUP-4", "R")
-def pass_over_block(s: State, r: Value) -> None:
+def pass_over_blocks(s: State, r: Value) -> None:
     """In a lookup the null block stands for each block that the next token does not see; it counts
-    as a hit.
+    as a hit. All that follow one another in a table are passed over at once.
 
     Source: SlidingWindowManager.find_longest_cache_hit,
     ChunkedLocalAttentionManager.find_longest_cache_hit.
@@ -39,14 +39,15 @@ def pass_over_block(s: State, r: Value) -> None:
     require(s.looking == 1, "a lookup is open")
     require(r == s.lr, "for this request")
     require(is_passed_over(s, r), "the next token does not see the block")
-    s.hit[s.nhit] = s.k.NULL
-    s.nhit += 1
+    end = s.nhit + num_passed_over(s, r)
+    s.k.fill(s.hit, s.nhit, end, s.k.NULL)
+    s.nhit = end
 
 
 @rule("GROUP-5", "T")
 def pad(s: State, t: Value) -> None:
-    """The null block takes its place in a table and is counted among the blocks cached of it; it
-    has no references and no holders.
+    """The null block takes its places in a table, all that are next, and is counted among the
+    blocks cached of it; it has no references and no holders.
 
     Source: SingleTypeKVCacheManager.allocate_new_computed_blocks.
     """
@@ -56,13 +57,13 @@ def pad(s: State, t: Value) -> None:
     require(s.na < s.nhit, "a hit is pending")
     require(is_for(s, t), "it is for this table")
     require(is_padding(s), "it is the null block")
-    i = s.tlen[t]
-    if i >= passed(s, t, next_token(s)):
-        s.k.on_null(s, 1)
-    s.tab[t, i] = s.k.NULL
-    s.tlen[t] = i + 1
-    s.na += 1
-    s.ncached[t] += 1
+    i, n = s.tlen[t], num_padding(s, t)
+    seen = i + n - passed(s, t, next_token(s))
+    s.k.on_null(s, least(n, ite(seen > 0, seen, 0)))
+    s.k.fill_row(s.tab, t, i, i + n, s.k.NULL)
+    s.tlen[t] = i + n
+    s.na += n
+    s.ncached[t] += n
     s.comp[r] = covered(s)
 
 
@@ -88,8 +89,9 @@ def let_go(s: State, t: Value, b: Value) -> None:
 
 
 @rule("GROUP-7", "T")
-def drop_null(s: State, t: Value) -> None:
-    """A table that is released loses its null blocks like the others, and nothing queues for it.
+def drop_nulls(s: State, t: Value) -> None:
+    """A table that is released loses its null blocks like the others, all that stand behind its
+    last block, and nothing queues for them.
 
     Source: SingleTypeKVCacheManager.free, BlockPool.free_blocks.
     """
@@ -98,10 +100,11 @@ def drop_null(s: State, t: Value) -> None:
     require(n > 0, "the table is not empty")
     require(is_null(s, t, n - 1), "its last place is null")
     require(goes_next(s, t), "it is this table's turn")
-    s.k.on_null(s, -1)
-    s.tlen[t] = n - 1
-    s.ncached[t] = least(s.ncached[t], n - 1)
-    s.told[t] = least(s.told[t], n - 1)
+    left = held_to(s, t)
+    s.k.on_null(s, left - n)
+    s.tlen[t] = left
+    s.ncached[t] = least(s.ncached[t], left)
+    s.told[t] = least(s.told[t], left)
     forget_before(s, t)
     open_next(s, t)
 

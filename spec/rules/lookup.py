@@ -10,7 +10,6 @@ from nullblock.spec.hybrid import (
     has_blocks,
     has_cached,
     holds_nothing,
-    is_passed_over,
     wanted,
 )
 from nullblock.spec.in_turn import hits_nothing
@@ -28,6 +27,7 @@ from nullblock.spec.kernel import (
 )
 from nullblock.spec.later import left
 from nullblock.spec.loaded import was_loaded_whole
+from nullblock.spec.nulls import is_passed_over
 from nullblock.spec.planning import plans_nothing
 from nullblock.spec.remote import goes_on, keeps_what_it_has, loads_later
 from nullblock.spec.rules.aligned import begin_turn

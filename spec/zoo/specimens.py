@@ -63,9 +63,8 @@ SPECIMENS: tuple[Specimen, ...] = (
             (
                 BLOCKS,
                 "        if is_padding(s):\n",
-                "        u = hit_table(s, r, s.na)\n"
-                "        if s.tlen[u] + s.nhit - s.na < room(s, u):\n"
-                "            push_new(s, u, lru(s))\n"
+                "        if s.tlen[t] + s.nhit - s.na < room(s, t):\n"
+                "            push_new(s, t, lru(s))\n"
                 "        if is_padding(s):\n",
             ),
         ),

@@ -14,7 +14,7 @@ from nullblock.spec.machine import events
 from nullblock.spec.machine.output import common_prefix
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.profiles import VLLM_0_22_1
-from nullblock.spec.rules.groups import drop_null, let_go, pad, pass_over_block
+from nullblock.spec.rules.groups import drop_nulls, let_go, pad, pass_over_blocks
 
 sys.path.insert(0, str(Path(__file__).parent))
 from world import CONFIG, arrive, new_state, step  # noqa: E402  (a module beside this one)
@@ -131,7 +131,7 @@ def test_the_gate_takes_hits_off_what_a_request_ever_holds() -> None:
     assert missing(kept, "a0", 5, 4, 0) == 0
 
 
-@pytest.mark.parametrize("rule", [pass_over_block, pad, drop_null])
+@pytest.mark.parametrize("rule", [pass_over_blocks, pad, drop_nulls])
 def test_rules_of_null_blocks_ask_for_their_moment(rule: Any) -> None:
     """GROUP-4, GROUP-5, GROUP-7: between steps none of them may fire."""
     s = state(WINDOW)

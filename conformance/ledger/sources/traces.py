@@ -93,7 +93,8 @@ def cells(found: Traces) -> Iterator[Cell]:
 
 
 FILES = (
-    *(*TEXT, "spec/erased/*.py", "spec/indexed.py"),
+    *(*TEXT, "spec/erased/*.py", "spec/indexed.py", "spec/indexes.py"),
+    *("spec/longest_hits.py", "spec/searches.py"),
     *("conformance/checker/*.py", "conformance/trace/*.py", "conformance/bundled/*.zst"),
 )
 SOURCE = Source("traces", Traces, FILES, gather, cells, broken)
