@@ -78,7 +78,8 @@ class Values:
             if a.constant:
                 a, b = b, a
             if b.constant and a.op == "ite" and any(x.constant for x in a.args[1:]):
-                return self.picked(op, *a.args, b)
+                c, x, y = a.args
+                return self.picked(op, c, x, y, b)
         if op == "<" and a is b:
             return self.const(False)
         if op in ("+", "-") and b.constant and b.args[0] == 0:

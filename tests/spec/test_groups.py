@@ -9,7 +9,7 @@ import pytest
 
 from nullblock.spec.facts import Group
 from nullblock.spec.groups import missing, passed, unseen
-from nullblock.spec.kernel import Disabled
+from nullblock.spec.kernel import Disabled, Engines
 from nullblock.spec.machine import events
 from nullblock.spec.machine.output import common_prefix
 from nullblock.spec.machine.schedule import schedule
@@ -129,6 +129,36 @@ def test_the_gate_takes_hits_off_what_a_request_ever_holds() -> None:
     arrive(kept, "a0", 9, 1)
     assert missing(kept, "a0", 5, 1, 0) == 2
     assert missing(kept, "a0", 5, 4, 0) == 0
+
+
+@pytest.mark.parametrize("kinds", [(Group(sliding_window=2),), (Group(sliding_window=2),) * 2])
+def test_null_blocks_in_a_row_go_at_once(
+    kinds: tuple[Group, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GROUP-4, GROUP-5, GROUP-7: the null blocks of a table are passed over by one firing, adopted
+    by one and dropped by one; the null block is referred to once for each of its places that the
+    next token still sees, and given back once for each place.
+    """
+    s = new_state(replace(CONFIG, num_blocks=12, groups=kinds))
+    refs: list[int] = []
+    s.k.on_null = lambda s, change: refs.append(change)
+    for g in range(len(kinds)):
+        h = s.k.want(s.k.table("a0", g), 2)
+        s.hsh[g + 1], s.hstamp[g + 1], s.done[g + 1] = h, 1, 1
+    s.hclock = 9
+    arrive(s, "a0", 7, 4)
+    fired: list[str] = []
+    monkeypatch.setattr(Engines, "after_rule", lambda s, rule: fired.append(rule))
+    schedule(s)
+    tables = [s.k.table("a0", g) for g in range(len(kinds))]
+    assert [[s.tab[t, i] for i in range(3)] for t in tables] == [
+        [0, 0, g + 1] for g in range(len(kinds))
+    ]
+    assert [s.ncached[t] for t in tables] == [3] * len(kinds)
+    events.abort(s, "a0")
+    assert [fired.count(rule) for rule in ("GROUP-4", "GROUP-5", "GROUP-7")] == [len(kinds)] * 3
+    assert refs == [0] * len(kinds) + [-2] * len(kinds)
+    assert not any(s.tlen[t] for t in tables) and s.nfree == s.k.usable
 
 
 @pytest.mark.parametrize("rule", [pass_over_blocks, pad, drop_nulls])

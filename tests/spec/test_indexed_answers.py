@@ -78,6 +78,21 @@ def test_who_was_passed_over_twice_is_not_tried_again() -> None:
     assert found == [["a", "b"]] * 2
 
 
+@pytest.mark.parametrize("by", ["skip", "line"])
+def test_behind_whom_a_reading_refuses_others_are_asked_about(by: str) -> None:
+    """Whoever is first of a queue is who a reading holds for, and nobody where there is none."""
+    found: list[list[str | None]] = []
+    for s in states():
+        queue = s.skip if by == "skip" else s.rank
+        s.skip["a"], s.skip["b"] = 1, 2
+
+        def first(*among: str, s: Any = s, queue: Any = queue) -> str | None:
+            return s.k.first("R", lambda r: r in among, lambda r: queue[r], by=by)  # type: ignore[no-any-return]
+
+        found.append([first("a", "b"), first("b"), first("a"), first()])
+    assert found == [["a", "b", "a", None]] * 2
+
+
 def test_a_state_is_found_beyond_the_length_at_hand() -> None:
     """GROUP-36: of Mamba layers of an EAGLE-like method, which drop none, in vllm-0.22.1."""
     config = Config(
