@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nullblock.spec.fills import FILLS
+
 WORDS = frozenset({"both", "either", "neg", "implies", "ite", "least", "loop"})
 GUARDS = frozenset({"require", "ensure"})
 BUILT_IN = frozenset({"frozenset"})
@@ -118,12 +120,14 @@ def is_rule(definition: ast.FunctionDef) -> bool:
     )
 
 
-def writes(node: ast.AST) -> Iterator[ast.Attribute | ast.Subscript]:
+def writes(node: ast.AST) -> Iterator[ast.Attribute | ast.Subscript | ast.Call]:
     """Where a text writes something that is no local name."""
     for n in ast.walk(node):
         if isinstance(n, (ast.Attribute, ast.Subscript)) and isinstance(
             n.ctx, (ast.Store, ast.Del)
         ):
+            yield n
+        if isinstance(n, ast.Call) and getattr(n.func, "attr", None) in FILLS:
             yield n
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from nullblock.spec import kernel
 from nullblock.spec.fields import FIELDS, GHOSTS
+from nullblock.spec.fills import FILLS
 
 
 class Unsupported(Exception):
@@ -156,6 +157,8 @@ def _changes(n: ast.AST, names: dict[str, Any]) -> bool:
     """Whether something in a text writes, or names what does."""
     match n:
         case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+            return True
+        case ast.Attribute(attr=attribute) if attribute in FILLS:
             return True
         case ast.Name(id=name):
             named = names.get(name)

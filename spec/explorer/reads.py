@@ -14,6 +14,7 @@ from typing import Any
 
 from nullblock.spec.concrete import MAPS
 from nullblock.spec.explorer.model import SCALARS
+from nullblock.spec.fills import FILLS
 
 VECTOR = (*MAPS, *SCALARS)
 """The order in which `Identity.key` numbers the parts of a state."""
@@ -62,7 +63,7 @@ def _collect_writes(f: Any, found: set[str], seen: set[object]) -> None:
     seen.add(f)
     text = list(dis.get_instructions(f.__code__))
     found |= {i.argval for i in text if i.opname == "STORE_ATTR"} & set(VECTOR)
-    if any(i.opname == "STORE_SUBSCR" for i in text):
+    if any(i.opname == "STORE_SUBSCR" or i.argval in FILLS for i in text):
         found |= set(f.__code__.co_names) & set(MAPS)
     for name in f.__code__.co_names:
         _collect_writes(f.__globals__.get(name), found, seen)

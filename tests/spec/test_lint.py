@@ -49,6 +49,7 @@ def test_what_is_allowed_is_not_reported() -> None:
         ("    s.x = 1", "writes s.x"),
         ("    s.x[0] += 1", "writes s.x[0]"),
         ("    del s.x[0]", "writes s.x[0]"),
+        ("    s.k.fill(s.x, 0, 1, 2)", "writes s.k.fill(s.x, 0, 1, 2)"),
         ("    while ready(s):\n        fire(s)", "While in the machine"),
         ("    try:\n        fire(s)\n    finally:\n        pass", "Try in the machine"),
         ("    y = [r for r in s.run]", "ListComp in the machine"),
@@ -77,6 +78,10 @@ def test_a_breach_in_the_machine_is_reported(body: str, words: str) -> None:
     [
         ('    s.x = 1\n    require(ready(s), "late")', "a guard after the first write"),
         ('    _help(s)\n    require(ready(s), "late")', "a guard after the first write"),
+        (
+            '    s.k.fill_row(s.x, 0, 1, 2, 3)\n    require(ready(s), "late")',
+            "after the first write",
+        ),
         ("    fire(s)", "calls fire"),
         ("    step(s)", "calls step"),
         ("    sorted(s.x)", "calls sorted"),
@@ -102,6 +107,7 @@ def test_a_guard_belongs_to_a_rule() -> None:
     ("body", "words"),
     [
         ("    s.x = 1", "writes s.x"),
+        ("    s.k.fill(s.x, 0, 1, 2)", "a reading writes s.k.fill(s.x, 0, 1, 2)"),
         ("    fire(s)", "calls fire"),
         ("    step(s)", "calls step"),
         ('    require(s.x, "x")', "calls require"),
