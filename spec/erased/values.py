@@ -77,9 +77,6 @@ class Values:
                 return self.const(False)
             if a.constant:
                 a, b = b, a
-            if b.constant and a.op == "ite" and any(x.constant for x in a.args[1:]):
-                c, x, y = a.args
-                return self.picked(op, c, x, y, b)
         if op == "<" and a is b:
             return self.const(False)
         if op in ("+", "-") and b.constant and b.args[0] == 0:
@@ -94,13 +91,6 @@ class Values:
             inner: Value = a.args[0]
             return inner
         return self.make(op, a, b)
-
-    def picked(self, op: str, c: Value, a: Value, b: Value, constant: Value) -> Value:
-        """Whether one of two values, of which one is a constant, is a constant: told by which of
-        them it is, where that is enough.
-        """
-        x, y = self.binary(op, a, constant), self.binary(op, b, constant)
-        return self.any(self.all(c, x), self.all(self.negated(c), y))
 
     def negated(self, a: Value) -> Value:
         """Not."""

@@ -70,10 +70,6 @@ IN_TURN = Reason(
 FROM_SWITCHED = Reason(
     "equivalent", "it is asked only where the switch is as the condition wants it"
 )
-WHILE_OPEN = Reason(
-    "equivalent",
-    "it is asked only while the lookup is not over: a hit is left, and caching is on",
-)
 SPANS_ARE_KNOWN = Reason(
     "equivalent",
     "where it is known how far a hit reaches that is what the remote side is asked about at both "
@@ -258,14 +254,9 @@ SWITCHES: dict[str, Reason] = {
     "hybrid.lacks.boundary-1": NOUGHT,
     "hybrid.overshoot.boundary-1": NOUGHT,
     "hybrid.hits_of.boundary-1": NOUGHT,
-    "hybrid.is_passed_over.condition-4": WHILE_OPEN,
-    "hybrid.is_passed_over.boundary-1": WHILE_OPEN,
-    "hybrid.is_passed_over.off-by-one-1": WHILE_OPEN,
-    "hybrid.is_passed_over.result-1": WHILE_OPEN,
-    "groups.passes_over.conjunct-3": WHILE_OPEN,
     "rules.groups.let_go.constant-3": PLACES,
     "rules.groups.let_go.order-1": APART,
-    "rules.groups.drop_null.order-1": APART,
+    "rules.groups.drop_nulls.order-1": APART,
     "rules.pool.pop_block.order-1": APART,
     "rules.pool._take.order-1": APART,
     "rules.pool.publish.order-1": APART,
@@ -314,8 +305,6 @@ SWITCHES: dict[str, Reason] = {
     "rules.lookup.end_lookup.condition-1": SPANS_ARE_KNOWN,
     "hybrid.next_token.condition-2": NO_LOADS,
     "hybrid.hits_of.condition-4": NO_LOADS,
-    "hybrid.is_passed_over.condition-5": NO_LOADS,
-    "hybrid.is_before_load.condition-1": NO_LOADS,
     "machine.schedule.gets_slots.condition-4": NO_LOADS,
     "machine.schedule.admit_or_make_room.condition-1": NO_LOADS,
     "reclaim.may_reclaim.condition-2": NO_LOADS,

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from nullblock.spec.erased.code import (
 from nullblock.spec.erased.invariants import hoist
 from nullblock.spec.erased.program import erased, residual
 from nullblock.spec.erased.records import Records
-from nullblock.spec.erased.values import Value, Values, written
 from nullblock.spec.facts import Request
 from nullblock.spec.kernel import Disabled
 from nullblock.spec.machine.events import add
@@ -199,28 +197,6 @@ def test_a_form_takes_many_rows() -> None:
     with pytest.raises(Disabled, match="in use"):
         form(s, fired, iter([("a",), ("b",), ("a",), ("c",)]))
     assert (s.nwait, list(s.rank), fired["LIFE-1"]) == (2, ["a", "b"], 2)
-
-
-def spelled(value: Value) -> str:
-    """An operation and all that it is made of, as one expression."""
-    if value.op in ("const", "var"):
-        return repr(value.args[0]) if value.constant else str(value.args[0])
-    form, parts = written(value)
-    return f"({form.format(*map(spelled, parts))})"
-
-
-@pytest.mark.parametrize("constant", range(4))
-def test_which_constant_was_chosen_is_told_by_the_choice(constant: int) -> None:
-    """A choice between constants, or a constant and a value, is not made to be compared."""
-    v = Values()
-    c, d, x = map(v.var, "cdx")
-    for last in (v.const(2), x):
-        chosen = v.ite(c, v.const(0), v.ite(d, v.const(1), last))
-        asked = spelled(v.binary("==", v.const(constant), chosen))
-        assert "if" not in asked
-        for given in product((False, True), (False, True), (2, 3)):
-            names = dict(zip("cdx", given, strict=True))
-            assert eval(asked, names) == (eval(spelled(chosen), names) == constant), names
 
 
 def test_objects_of_tables_are_found_both_ways() -> None:
