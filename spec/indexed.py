@@ -5,7 +5,7 @@ definition's.
 """
 
 from collections.abc import Iterable
-from itertools import dropwhile, filterfalse
+from itertools import dropwhile, filterfalse, islice
 from typing import Any
 
 from nullblock.spec.carriers import CARRIERS, Zero
@@ -248,8 +248,8 @@ class IndexedEnv(LongestHits, Searches, HeapsInPlace, Env):
 
     def next_in(self, by: str, r: int) -> int | None:
         """Whoever stands behind r there."""
-        left = iter(self._left(self._queue(by)))
-        return next((q for q in dropwhile(r.__ne__, left) if q != r), None)
+        from_r = dropwhile(lambda q: q != r, self._left(self._queue(by)))
+        return next(islice(from_r, 1, None), None)
 
     def _adapters(self) -> set[int]:
         """The adapters that take places: others do when somebody begins to run, or is computed."""

@@ -12,7 +12,7 @@ from nullblock.spec import kernel
 from nullblock.spec.encoder_departures import ENCODER_DEFECTS
 from nullblock.spec.erased.code import Break, Do, Let, Loop, Statement, counted, fold, lines
 from nullblock.spec.erased.program import erased, residual
-from nullblock.spec.erased.text import Unsupported
+from nullblock.spec.erased.text import Unsupported, changes_state
 from nullblock.spec.facts import Config, Encoder, Group, Request
 from nullblock.spec.gate import fits
 from nullblock.spec.kernel import RULES, loop
@@ -209,7 +209,24 @@ def fits_and_counts(s: Any) -> bool:
     return True
 
 
-fits_and_counts.__module__ = push_new.body.__module__
+def fills_a_row(s: Any, t: Any) -> None:
+    """So is this, which has no assignment."""
+    s.k.fill_row(s.tab, t, 0, 2, s.k.NULL)
+
+
+def looks_at_a_row(s: Any, t: Any) -> Any:
+    """This changes nothing."""
+    return s.k.among(s.tab, 0, 2, t)
+
+
+for text_of_ours in (fits_and_counts, fills_a_row, looks_at_a_row):
+    text_of_ours.__module__ = push_new.body.__module__
+
+
+def test_what_fills_a_map_changes_the_state() -> None:
+    """It is inlined, or nothing is erased; what only reads may be called as it is."""
+    found = [changes_state(f) for f in (fits_and_counts, fills_a_row, looks_at_a_row)]
+    assert found == [True, True, False]
 
 
 def test_a_rule_keeps_its_guard_where_nothing_says_that_it_holds() -> None:

@@ -13,6 +13,7 @@ from nullblock.spec.hybrid import agreed
 from nullblock.spec.machine import events
 from nullblock.spec.machine.schedule import schedule
 from nullblock.spec.machine.update import update_from_output
+from nullblock.spec.nulls import held_to, num_padding
 from nullblock.spec.profiles import VLLM_0_22_1
 from nullblock.spec.waiting import next_in_line
 
@@ -91,6 +92,32 @@ def test_behind_whom_a_reading_refuses_others_are_asked_about(by: str) -> None:
 
         found.append([first("a", "b"), first("b"), first("a"), first()])
     assert found == [["a", "b", "a", None]] * 2
+
+
+@pytest.mark.parametrize(
+    ("blocks", "left"), [((0, 0), 0), ((3, 0), 1), ((3, 0, 4, 0, 0), 3), ((0, 3, 0, 4, 0), 4)]
+)
+def test_a_table_is_left_with_what_is_before_its_last_null_blocks(
+    blocks: tuple[int, ...], left: int
+) -> None:
+    """GROUP-7: its last block and those before it, be there null blocks between them or not."""
+    for s in states(groups=(WINDOW,)):
+        for i, b in enumerate((*blocks, 5)):  # the last of them is no longer in the table
+            s.tab["a", i] = b
+        s.tlen["a"] = len(blocks)
+        assert held_to(s, "a") == left
+
+
+@pytest.mark.parametrize(
+    ("adopted", "padding"), [(0, 1), (2, 2), (5, 1)], ids=["a block", "a block again", "the end"]
+)
+def test_as_many_null_blocks_are_adopted_as_come_next(adopted: int, padding: int) -> None:
+    """GROUP-5: up to a block, or the last hit."""
+    for s in states(groups=(WINDOW,)):
+        for i, b in enumerate((0, 3, 0, 0, 4, 0, 0)):  # the last of them is no longer a hit
+            s.hit[i] = b
+        s.nhit, s.na = 6, adopted
+        assert num_padding(s, "a") == padding
 
 
 def test_a_state_is_found_beyond_the_length_at_hand() -> None:
